@@ -32,8 +32,7 @@ class BestOfProposals(BestEvaluated):
     """
 
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
-        base = placement_env(env)
-        super().__init__(base, base.problem.single(base.problem.reference_device))
+        super().__init__(env)
         self.env, self.proposals = env, proposals
 
     def learn(self, total_timesteps: int) -> BestOfProposals:

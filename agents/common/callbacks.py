@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
@@ -48,13 +49,20 @@ class BestPlacementCallback(BaseCallback):
         self.speedups: list[float] = []
         self.feasible: list[BoolArray] = []
         self.sources: list[str] = []
+        self.flat_graphs: list[int] = []
         self.warned = False
 
     def _on_training_start(self) -> None:
         # A resumed training goes on from its best placements, unless the environment is another
         # one: a speed-up that a twin predicted must not hide those that are measured.
-        self.sources = identify_problems(self.training_env)
-        earlier: BestPlacements = getattr(self.model, "best", BestPlacements())
+        env = self.training_env
+        self.sources = identify_problems(env)
+        if self.sources and not isinstance(env.observation_space, spaces.Dict):
+            # Flat observations hold no placement; environments of one unit a step keep the best.
+            keeps = env.env_method("has_wrapper_attr", "best", indices=[0])[0]
+            self.flat_graphs = [base.observer.graph_id for base in find_bases(env) if keeps]
+            self.sources = self.sources if self.flat_graphs else []
+        earlier = getattr(self.model, "best", None) or {}
         self.best = BestPlacements(
             {graph: best for graph, best in earlier.items() if best.source in self.sources}
         )
@@ -67,12 +75,16 @@ class BestPlacementCallback(BaseCallback):
         infos = self.locals["infos"]
         feasible = np.array([bool(info.get("feasible", True)) for info in infos])
         self.feasible.append(feasible)
+        if not self.sources or not feasible.any():
+            return True
+        graphs = self.flat_graphs or read_graph_id(self.locals["new_obs"])[:, 0].tolist()
         # Infeasible placements have the latency of a penalty, which would distort the mean.
-        for i in np.flatnonzero(feasible).tolist() if self.sources else ():
-            self.speedups.append(float(infos[i]["speedup"]))
-            graph, row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
-            if graph not in self.best or self.speedups[-1] > self.best[graph].speedup:
-                self.keep(i, graph, row, infos[i])
+        for i in np.flatnonzero(feasible).tolist():
+            best, speedup = self.best.get(graphs[i]), float(infos[i]["speedup"])
+            self.speedups.append(speedup)
+            if best is None or speedup > best.speedup:
+                row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
+                self.keep(i, graphs[i], row, infos[i])
         return True
 
     def keep(self, i: int, graph: int, row: IntArray, info: dict[str, Any]) -> None:
@@ -102,16 +114,16 @@ class BestPlacementCallback(BaseCallback):
             self.warned = True
             base = next(iter(find_bases(self.training_env)), None)
             row = None
-            if base is not None:
+            if base is not None and self.sources and not self.flat_graphs:
                 local = self.locals["new_obs"], self.locals["infos"]
-                row = base.layout.parse(read_decisions(self.training_env, *local, 0)[1])
+                row = base.layout.parse(read_decisions(self.training_env, *local, 0))
             warn_nothing_fits(feasible.size, base, row)
 
 
 def read_decisions(
     env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
-) -> tuple[int, IntArray]:
-    """The ``graph_id`` and the (width,) decisions that environment ``i`` has evaluated in a step.
+) -> IntArray:
+    """The (width,) decisions that environment ``i`` has evaluated in a step.
 
     Args:
         env: All environments.
@@ -119,6 +131,9 @@ def read_decisions(
         infos: Of the step.
         i: Index of the environment.
     """
+    if not isinstance(env.observation_space, spaces.Dict):
+        row: IntArray = env.get_attr("best", i)[0][1]
+        return row
     # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
     # episode, and the evaluated placement is in the terminal observation.
     final: dict[str, NDArray[Any]] | None = infos[i].get("terminal_observation")
@@ -129,7 +144,7 @@ def read_decisions(
         for key in DECISION_KEYS
         if key in seen
     ]
-    return int(read_graph_id(seen)[0]), np.concatenate(parts)
+    return np.concatenate(parts)
 
 
 def identify_problems(env: VecEnv) -> list[str]:
@@ -150,7 +165,8 @@ def identify_problems(env: VecEnv) -> list[str]:
             backend = backend.inner
         measured.append(isinstance(backend, MeasuringBackend))
     problems = env.get_attr("problem")
-    known = {id(problem): problem.fingerprint() for problem in problems}
+    distinct = {id(problem): problem for problem in problems}  # environments may share one
+    known = {key: problem.fingerprint() for key, problem in distinct.items()}
     fingerprints = [known[id(problem)] for problem in problems]
     suffixes = ["-measured" if is_measured else "" for is_measured in measured]
     return [f + s for f, s in zip(fingerprints, suffixes or [""] * len(problems), strict=True)]

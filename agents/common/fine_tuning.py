@@ -57,7 +57,7 @@ def compute_distinct_share(model: Any) -> float:
     while len(placements) < MIN_SAMPLES:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
-        placements += [read_decisions(env, observation, infos, i)[1] for i in range(env.num_envs)]
+        placements += [read_decisions(env, observation, infos, i) for i in range(env.num_envs)]
     return len(np.unique(placements, axis=0)) / len(placements)
 
 
@@ -88,7 +88,7 @@ class TwinAgreement(BaseCallback):
         infos = self.locals["infos"]
         for i, info in enumerate(infos):
             if info["feasible"]:
-                _, row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
+                row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
                 self.placements.append(row[: self.twin.problem.n_units])
                 self.measured.append(float(info["speedup"]))
         return True

@@ -1,4 +1,4 @@
-"""Learned agents: a policy, an algorithm and presets; how they are made, and loaded."""
+"""Learned agents: a policy, an algorithm and presets; how they are made and loaded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stable_baselines3.common.logger import HumanOutputFormat, Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.save_util import open_path
 
-from agents.common.graph_policy import GraphPolicy
+from agents import Option, read_options
+from agents.common.policy import GraphPolicy
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
-from agents.options import Option, read_options
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
@@ -44,6 +44,11 @@ class Preset:
     algorithm: Mapping[str, Any]
     envs: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
+
+
+def lacks_repair(env: DevicePlacementEnv) -> bool:
+    """Return whether memory limits placements and the environment repairs none."""
+    return env.backend.limits_weights and not env.repair
 
 
 Adapt = Callable[[str, Preset, DevicePlacementEnv], Preset]
@@ -167,6 +172,61 @@ def read_rollouts(preset: Mapping[str, Any], given: Mapping[str, Any], by_unit: 
         if name not in names:
             raise unknown_name("an option of envs", name, names)
     return Rollouts(**{**preset, **given}, by_unit=by_unit, chosen=tuple(given))
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A policy with settings for training across generated problems: calling it makes a model.
+
+    Attributes:
+        policy: Class of the policy.
+        options: Its options.
+        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
+        rollouts: Makes the environments of ``problems`` and ``episodes``.
+        algorithm: Class of the algorithm.
+    """
+
+    policy: type[GraphPolicy]
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    rollouts: Callable[..., Any]
+    algorithm: type[REINFORCE] = REINFORCE
+
+    def __call__(
+        self,
+        seed: int = 0,
+        problems: int = 8,
+        episodes: int = 8,
+        policy: Mapping[str, Any] | None = None,
+        envs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Any:
+        """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
+
+        An update compares each placement, or each step of an episode, with the others of its
+        problem. Placements beyond a limit are repaired. Pass the trained network to ``agents.make``
+        as ``weights``, for environments of the same ``max_devices``.
+
+        Args:
+            seed: Of weights and problems.
+            problems: Problems of an update.
+            episodes: Placements of each, at least two.
+            policy: Options of the policy that override those of the training.
+            envs: Arguments of ``StreamEnv``, as ``make_problem``.
+            settings: Arguments of the algorithm that override those of the training.
+
+        Raises:
+            UserError: There are fewer than two episodes.
+        """
+        model = self.algorithm(
+            self.policy,  # type: ignore[arg-type]
+            self.rollouts(problems, episodes, **(envs or {})),
+            seed=seed,
+            policy_kwargs={**self.options, **(policy or {})},
+            **{"device": "cpu", "n_steps": episodes, **self.settings, **settings},
+        )
+        silence(model)
+        return model
 
 
 def silence(model: OnPolicyAlgorithm) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.envs.placement_env import find_wrapper, placement_env
 from placement_gym.envs.scaling import read_current_unit
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
@@ -111,21 +112,27 @@ class FixedPlacement:
 
 
 class BestEvaluated(FixedPlacement):
-    """Predicts the fastest feasible placement that it has evaluated.
+    """Predicts the fastest feasible placement that it has evaluated, before the reference device's.
 
     Args:
-        base: The environment that evaluates.
-        assignment: What it predicts before.
+        env: The environment that evaluates. A warning names a wrapper around it, whose reward it
+            does not see.
+        joint: Whether it makes all decisions of an environment, not only the placement.
     """
 
     predicts_best = True
     """False if it predicts something else. A comparison evaluates that placement, too, as the last
     of the budget."""
 
-    def __init__(self, base: DevicePlacementEnv, assignment: IntArray) -> None:
-        super().__init__(assignment)
-        self.base = base
-        self.best_speedup, self.best_row = 0.0, assignment
+    def __init__(self, env: gym.Env[Any, Any], joint: bool = False) -> None:
+        self.base = placement_env(env, joint)
+        super().__init__(self.base.reference_row())
+        self.best_speedup, self.best_row = 0.0, self.assignment
+        if wrapper := find_wrapper(env):
+            warn_user(
+                f"{type(self).__name__} compares latencies: {wrapper} does not change these, and "
+                "may not be called; a learned agent, as hsdag, learns from its rewards"
+            )
 
     def keep(self, row: IntArray, speedup: float) -> None:
         """Keep a feasible (width,) row of decisions if it is the fastest."""

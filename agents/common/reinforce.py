@@ -29,8 +29,8 @@ from stable_baselines3.common.type_aliases import (
 
 from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.graph_policy import GraphPolicy
 from agents.common.placements import BestPlacements
+from agents.common.policy import GraphPolicy
 from agents.common.vec_env import Rollouts, read_graphs
 from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_integer

@@ -17,6 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from agents.common.graphs import altered
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.envs.env import DevicePlacementEnv
@@ -135,24 +136,26 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
         env: A placement environment, wrapped or not.
 
     Raises:
-        UserError: A wrapper makes other observations than a dictionary.
+        UserError: In the first step: a wrapper changes the graph, which would not be seen.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
-        if not isinstance(env.observation_space, spaces.Dict):
-            raise UserError(
-                f"{find_wrapper(env)} makes observations that policies of graphs cannot read: "
-                "use an algorithm of Stable-Baselines3 for it, as PPO('MlpPolicy', env)"
-            )
-        observer = placement_env(env, joint=True).observer
+        assert isinstance(env.observation_space, spaces.Dict)
+        self.observer = observer = placement_env(env, joint=True).observer
+        self.checked = False
         graph = observer.space().keys() - replace(observer, graph=False).space().keys()
         kept = {key: one for key, one in env.observation_space.items() if key not in graph}
         self.observation_space = spaces.Dict(kept)
 
     def observation(self, observation: Any) -> Any:
         """The keys of the observation space."""
-        return {key: observation[key] for key in self.observation_space}
+        if not self.checked and "x" in observation:
+            if not np.array_equal(observation["x"], self.observer.constant["x"]):
+                raise altered("x")
+            self.checked = True
+        assert isinstance(self.observation_space, spaces.Dict)
+        return {key: observation[key] for key in self.observation_space.spaces}
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,12 @@ class Rollouts:
         if isinstance(given, VecEnv):
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
+        for env in envs:
+            if not isinstance(env.observation_space, spaces.Dict):
+                raise UserError(
+                    "policies of graphs cannot read these observations, as of a wrapper or of "
+                    "observe='flat': use PPO('MlpPolicy', env), or the environment without that"
+                )
         if len(envs) > 1:
             check_equal_spaces(envs)
         elif not self.by_unit and (alone := self.share(envs[0])) is not None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset
-from agents.common.training import Trainer
+import gymnasium as gym
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, Trainer
 from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
 from agents.gdp.ppo import UnitPPO
+from placement_gym.base.arguments import check_integer
+from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
 
 __all__ = [
     "GCNOptions",
@@ -55,7 +61,32 @@ PLAIN = replace(PRESETS["rl"], algorithm={**COMMON, "learning_rate": 1e-3, "ent_
 make_reinforce = LearnedAgent(GOPolicy, {"rl": PLAIN})
 """GO with REINFORCE."""
 
+
+def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
+    """Make environments for training across problems of the split ``train``.
+
+    A rollout of ``n_steps=episodes`` then has that many placements of each problem.
+
+    Args:
+        problems: Of a rollout.
+        episodes: Placements of each, at least two.
+        kwargs: Further arguments of ``StreamEnv``, as ``make_problem``; problems are drawn from the
+            whole split.
+
+    Raises:
+        UserError: There are fewer than two episodes, and no baseline for a placement.
+    """
+    check_integer("episodes", episodes, 2)
+    settings = {"n_problems": None, "action": UNITS, "observation": GRAPH, "episodes": episodes}
+    make: Callable[[], gym.Env[Any, Any]] = partial(StreamEnv, **settings | kwargs)
+    return DummyVecEnv([make] * problems)
+
+
 make_trainer = Trainer(
-    GOPolicy, {}, {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}, UnitPPO
+    GOPolicy,
+    {},
+    {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0},
+    make_training_envs,
+    UnitPPO,
 )
 """GO's PPO across problems; the network sees limits, times and links, and fits other devices."""

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from agents.common.devices import COLUMNS, describe_units_on_devices
 from agents.common.distribution import first_keep
 from agents.common.encoder import Encoder
-from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import MIN_COST, GraphBatch
-from agents.common.pyg import scatter
+from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
 FOLLOWING_STEP = 0.5
@@ -35,7 +35,7 @@ class GraphGroupsOptions:
         table: Whether the logits of each graph in ``graphs`` have a table as a further term: the
             networks hold for all graphs, the tables for one each.
         devices: Whether limits, transfers and times on one scale are read, too, as a policy for
-            several problems needs; see ``agents.common.unit_device_features``.
+            several problems needs; see ``agents.common.devices``.
     """
 
     hidden: int = 128
@@ -52,8 +52,9 @@ class Networks(nn.Module):
     def __init__(self, options: GraphGroupsOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
         hidden, self.groups = options.hidden, options.groups
-        sees = n_devices if options.devices else 0
-        self.encoder = Encoder(hidden=hidden, layers=options.layers, n_devices=sees)
+        self.sees_devices = options.devices
+        further = len(COLUMNS) * n_devices * options.devices
+        self.encoder = Encoder(hidden=hidden, layers=options.layers, further=further)
         self.scorer = make_perceptron(hidden, hidden, 1)
         self.placer = make_perceptron(hidden, hidden, n_devices)
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
@@ -64,7 +65,8 @@ class Networks(nn.Module):
 
     def forward(self, graphs: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
         """(G, N, D) logits of own choices, (G, N) of following, and (G, 1) values."""
-        z: Tensor = self.encoder(graphs)
+        seen = describe_units_on_devices(graphs).flatten(1) if self.sees_devices else None
+        z: Tensor = self.encoder(graphs, further=seen)
         z = functional.layer_norm(z, z.shape[1:])
         own = self.placer(z)
         if self.cost_weight is not None:

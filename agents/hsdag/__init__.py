@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from agents.common.free_memory import lacks_repair
-from agents.common.make import LearnedAgent, Preset
+from agents.common.make import LearnedAgent, Preset, lacks_repair
 from agents.hsdag.networks import HSDAGOptions
 from agents.hsdag.policy import OPTIONS, HSDAGPolicy
 from placement_gym.envs.env import DevicePlacementEnv

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from agents.common.encoder import Conv, Encoder
-from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import MIN_COST, GraphBatch
-from agents.common.pyg import scatter
+from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agents.common.free_memory import lacks_repair
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset
-from agents.common.training import Trainer
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, Trainer, lacks_repair
 from agents.placeto.episodes import make_training_episodes
 from agents.placeto.placeto import Placeto
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
@@ -70,7 +68,7 @@ make_trainer = Trainer(
         "ent_coef": 0.01,
         "max_grad_norm": 1.25,
     },
-    rollouts=make_training_episodes,
+    make_training_episodes,
 )
 """REINFORCE across problems: a step places one unit, and is compared with the same step of other
 episodes of its problem. An update sees a part of an episode; the network also fits ``ZeroShot``.

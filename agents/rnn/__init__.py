@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.common.free_memory import lacks_repair
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
 from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import FEATURES

@@ -10,7 +10,6 @@ import numpy as np
 from agents.common.placements import BestEvaluated
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
 
 INFEASIBLE_SPEEDUP = 1e-9
@@ -32,9 +31,8 @@ class Search(BestEvaluated):
     """True if it makes all decisions of an environment, not only the placement."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
-        base = placement_env(env, self.joint)
-        super().__init__(base, base.reference_row())
-        self.problem: Problem = base.problem
+        super().__init__(env, self.joint)
+        self.problem: Problem = self.base.problem
         self.rng = np.random.default_rng(seed)
         self.evaluations = 0
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from learned import PER_UNIT, SMALL_GO, hsdag, simulated, vectorize_toy
+from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
@@ -64,11 +65,10 @@ def test_infeasible_placements_are_never_the_best() -> None:
 
 def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
     callback = seen_by(make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"}))
-    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2, "graph_id": np.array([5 / 2**24])}
+    graph, last = np.array([[5 / 2**24]]), {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2}
     info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
-    callback.locals = {
-        "new_obs": {"placement": np.zeros((1, 7))}, "infos": [info]
-    }  # fmt: skip
+    seen = {"placement": np.zeros((1, 7)), "graph_id": graph}
+    callback.locals = {"new_obs": seen, "infos": [info]}
     assert callback._on_step()
     assert callback.best[5].row.tolist() == [1, 1, 1, 1, 0, 0, 0]
 
@@ -77,3 +77,13 @@ def test_where_problems_change_nothing_is_kept_and_learning_goes_on() -> None:
     trainer = agents.make_trainer("gdp", problems=2, episodes=2, policy=SMALL_GO).learn(4)
     assert not trainer.best
     assert len(trainer.keeper.feasible) == 2
+
+
+def test_the_best_placement_is_kept_where_observations_are_flat() -> None:
+    env = make_vec_env(PER_UNIT, n_envs=2, env_kwargs={"model": "tiny", "observe": "flat"})
+    callback = BestPlacementCallback()
+    model = A2C("MlpPolicy", env, seed=0, device="cpu").learn(140, callback)
+    base = simulated()
+    best = model.best[base.observer.graph_id]
+    assert base.backend.evaluate(best.row).speedup == best.speedup >= 1.0
+    assert len(model.best.placement.units) == 7

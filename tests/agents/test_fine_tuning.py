@@ -209,8 +209,7 @@ def test_agreement_of_failed_or_equal_placements_is_no_error() -> None:
     same = {"feasible": True, "speedup": 1.0}
     agreement._on_rollout_end()
     for info in (failed, same, same):
-        seen = {"placement": np.zeros((1, 7)), "graph_id": np.zeros((1, 1))}
-        agreement.locals = {"new_obs": seen, "infos": [info]}
+        agreement.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [info]}
         agreement._on_step()
     agreement._on_rollout_end()
     assert agreement.found == [(pytest.approx(1.0), 0.0, 1)]

@@ -13,8 +13,7 @@ import torch
 from learned import SIMULATED, SMALL_GO, simulated
 from learned import small_go as agent
 
-from agents.common.graph_data import Graphs
-from agents.common.graphs import TensorDict
+from agents.common.graphs import Graphs, TensorDict
 from agents.common.weights import save_weights
 from agents.gdp import make, make_gcn, make_trainer
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest

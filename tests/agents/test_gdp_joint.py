@@ -15,11 +15,10 @@ from learned import small_go as agent
 from stable_baselines3 import PPO
 
 from agents.common.distribution import FORBIDDEN
-from agents.common.policy import read_parts
 from agents.gdp import make, make_gcn
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
-from agents.gdp.stages import StagedLikelihood
+from agents.gdp.stages import StagedLikelihood, read_parts
 from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.decisions import DECISIONS

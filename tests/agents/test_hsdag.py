@@ -29,7 +29,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch_geometric.nn import SAGEConv
 
 from agents.common import REINFORCE
-from agents.common.graph_data import MissingGraphError
+from agents.common.graphs import MissingGraphError
 from agents.hsdag import PRESETS, HSDAGPolicy, groups, make
 from agents.hsdag.networks import Networks
 from placement_gym.envs.episode import play_episode

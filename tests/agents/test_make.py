@@ -18,12 +18,11 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import agents
-from agents import AGENTS, LEARNERS
+from agents import AGENTS, LEARNERS, list_options
 from agents.about import ABOUT, SEARCH
 from agents.common.distribution import UnitCategorical
 from agents.common.make import read_algorithm
 from agents.hsdag import HSDAGPolicy
-from agents.options import list_options
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.envs import rewards
@@ -84,7 +83,7 @@ def test_wrappers_around_the_other_kind_of_environment_are_named(name: str, env_
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if ABOUT[name].kind == SEARCH])
 def test_a_search_names_the_wrapper_that_changes_nothing(name: str) -> None:
-    with pytest.warns(PlacementGymWarning, match=f"{name} compares latencies: Penalty"):
+    with pytest.warns(PlacementGymWarning, match="compares latencies: Penalty"):
         agents.make(name, Penalty(toy()))
 
 
@@ -133,9 +132,22 @@ def test_what_cannot_be_had_where_wrappers_are_is_refused_or_said() -> None:
         learner("hsdag", env, preset="paper")
     said = " ".join(str(one.message) for one in seen)
     assert "horizon=1, reward='log_speedup', which goes before horizon=20" in said
-    flat = gym.wrappers.FlattenObservation(toy())
-    with pytest.raises(UserError, match="FlattenObservation makes observations"):
-        learner("logits", flat)
+    flat = gym.make(PER_UNIT, model="tiny", observe="flat")
+    for name, env in (("logits", gym.wrappers.FlattenObservation(toy())), ("placeto", flat)):
+        with pytest.raises(UserError, match="cannot read these observations"):
+            learner(name, env)
+
+
+def test_a_wrapper_that_changes_the_graph_is_refused() -> None:
+    def scale(observation: dict[str, Any]) -> dict[str, Any]:
+        return {**observation, "x": 0.5 * observation["x"]}
+
+    env = toy()
+    wrapped = gym.wrappers.TransformObservation(env, scale, env.observation_space)
+    with pytest.warns(PlacementGymWarning):
+        model = learner("logits", wrapped)
+    with pytest.raises(UserError, match="a wrapper changes 'x'"):
+        model.learn(20)
 
 
 def test_placeto_learns_from_the_reward_that_its_environment_has() -> None:

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.graph_data import Graphs
+from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
 from agents.rnn.grouping import GroupedDevices

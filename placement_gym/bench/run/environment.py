@@ -98,7 +98,9 @@ class BenchEnv:
         env = self.env.unwrapped
         if not isinstance(env, PerUnitEnv):
             return self.base.horizon
-        return 1 if env.final_only else self.base.problem.n_units + (env.start != "first")
+        if env.pays != "improvement":  # only the last placement is evaluated
+            return 1
+        return self.base.problem.n_units + (env.start in ("random", "best"))
 
     @cached_property
     def finals(self) -> Finals:
