@@ -175,7 +175,7 @@ def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[
 
 def describe_task(task: Task, unit: str, counted: str) -> str:
     """A task's progress in one line, as in ``"profiling: 3 of 40 measurements, 0:00:12"``."""
-    steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
+    steps = "" if task.total is None else f"{int(task.completed)} of {task.total:.0f} {unit}, "
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))
     left_s = estimate_left(task)

@@ -10,10 +10,11 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_folder
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, read_make_kwargs
-from placement_gym.models.loading import ModelNotFoundError
-from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.models.loading import model_of_placement
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem.costs.table import costs_beside
-from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
+from placement_gym.problem.placement import Placement, describe_saved
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make_scene
 
 
@@ -44,21 +45,17 @@ def open_scene(
     overrides = {"model": model, "shapes": shapes, "extension": extension}
     # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in overrides.items() if value is not None}
-    candidates = [
-        placement
-        for source in sources
-        for placement in (
-            read_folder(Path(source), changes, problem)
-            if is_folder(source)
-            else read_file(Path(source), changes)
-        )
-    ]
-    try:
-        with shapes_of_placement():
-            return make_scene(candidates)
-    # The rows of a study name files of the machine that ran it.
-    except ModelNotFoundError as error:
-        raise UserError(f"{error}; --model names the model of {sources[0]}") from error
+    with model_of_placement(model):
+        candidates = [
+            placement
+            for source in sources
+            for placement in (
+                read_folder(Path(source), changes, problem)
+                if is_folder(source)
+                else read_file(Path(source), changes)
+            )
+        ]
+        return make_scene(candidates)
 
 
 def open_runs(rows: Sequence[Json]) -> Scene:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from io import TextIOWrapper
+from typing import TextIO, cast
 
 from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
 from placement_gym.base.files import explain_error
@@ -21,6 +21,7 @@ from placement_gym.cli.compare import add_compare
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
 from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
+from placement_gym.cli.streams import LossyStream, replace_closed_streams, silence
 from placement_gym.cli.view import add_view
 from placement_gym.version import VERSION
 
@@ -40,39 +41,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
     options = argparse.Namespace(verbose=False, resume_hint="nothing has begun")
-    try:
-        with plain_warnings():
-            options = make_parser().parse_args(arguments)
-            return run(options)
-    except PlacementGymError as error:
-        if options.verbose:
-            traceback.print_exc()
-        print(f"{PROGRAM}: {make_printable(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as interrupt:
-        message = str(interrupt) or options.resume_hint.format(**vars(options))
-        print(f"{PROGRAM}: interrupted: {make_lines_printable(message)}", file=sys.stderr)
-        return 130
-    except OSError as error:
-        if options.verbose:
-            traceback.print_exc()
-        # What standard output has not taken would fail again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
-            return 0
-        where = f"cannot use {error.filename!r}: " if error.filename else "the system refuses: "
-        print(f"{PROGRAM}: {make_printable(where + explain_error(error))}", file=sys.stderr)
-        return 2
-
-
-def replace_closed_streams() -> None:
-    """Open the null device in place of standard streams that the caller has closed.
-
-    A file of the command would take a closed one's number, and get what is printed.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
+    with redirect_stderr(cast(TextIO, LossyStream(sys.stderr))):
+        try:
+            with plain_warnings():
+                options = make_parser().parse_args(arguments)
+                return run(options)
+        except PlacementGymError as error:
+            if options.verbose:
+                traceback.print_exc()
+            print(f"{PROGRAM}: {make_printable(error)}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt as interrupt:
+            message = str(interrupt) or options.resume_hint.format(**vars(options))
+            print(f"{PROGRAM}: interrupted: {make_lines_printable(message)}", file=sys.stderr)
+            return 130
+        except OSError as error:
+            if options.verbose:
+                traceback.print_exc()
+            silence(sys.stdout)
+            if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+                return 0
+            where = f"cannot use {error.filename!r}: " if error.filename else "the system refuses: "
+            print(f"{PROGRAM}: {make_printable(where + explain_error(error))}", file=sys.stderr)
+            return 2
 
 
 def run(options: argparse.Namespace) -> int:

@@ -31,13 +31,17 @@ from placement_gym.deployment.several import split_placement
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
+from placement_gym.models.given import Given
+from placement_gym.models.joining import inputs_of
+from placement_gym.models.loading import model_of_placement
 from placement_gym.models.members import list_members
-from placement_gym.models.own_inputs import Given, inputs_of, save_arrays
+from placement_gym.models.own_inputs import save_arrays
 from placement_gym.models.saving import save_model
-from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
+from placement_gym.models.shapes import Shapes, input_names
 from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
 from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -93,7 +97,7 @@ def export_placement(
     """
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
-    with shapes_of_placement():
+    with model_of_placement(model):
         spec = replace(loaded_placement.spec.given(model, shapes, None), extension=extension)
         loaded_model = spec.load()
     if list_members(loaded_model):
@@ -150,7 +154,7 @@ def list_own_arrays(
         for note in placement.describe_inputs(own=""):
             warn_user(note)
         return {}
-    values = request.sample_inputs(model)[0]
+    values = draw(request, model)[0]
     names = [input_names(port)[0] for port in model.inputs]
     return {
         name: value if isinstance(value, np.ndarray) else value.data

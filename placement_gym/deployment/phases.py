@@ -19,6 +19,7 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import make_rows
+from placement_gym.deployment.rounds import show_rounds
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -109,6 +110,7 @@ def measure_phases(
     measured: Mapping[str, Measurement],
     rows: Sequence[Mapping[str, Any]],
     label: str,
+    quiet: bool,
 ) -> Phased | None:
     """Measure the best two placements alongside the best one; None where no two look better."""
     pair = choose_pair(backend.problem, candidates, measured)
@@ -119,7 +121,8 @@ def measure_phases(
     rivals = list(dict.fromkeys((single, label)))
     arms = [*(by_label[name] for name in rivals), join(*pair, backend.problem, measured)]
     try:
-        measurements = backend.remeasure([arm.assignment for arm in arms])
+        with show_rounds(backend, "measuring two placements", quiet):
+            measurements = backend.remeasure([arm.assignment for arm in arms])
     except RuntimeError as error:
         (row,) = make_rows(arms[-1:], {}, {LABEL: f"does not run: {error}"})
         return Phased(*pair, arms[-1], row, "")

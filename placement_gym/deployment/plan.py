@@ -165,16 +165,16 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
     once_s, in_a_race_s = time_measurement(backend)
     profile = None if refresh else kept_profile(backend, quick=True)
     measurements = n_measurements(backend.problem, QUICK)
-    rounds = backend.protocol.final_compiles
-    race = rounds * (len(backend.problem.devices) + RIVALS)
+    race_s = (len(backend.problem.devices) + RIVALS) * in_a_race_s
+    again_s = 2 * in_a_race_s
+    rounds, again = map(backend.protocol.most_rounds, (race_s, again_s))
     steps = [
         "the profile that is kept"
         if profile
         else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
         f"solvers, at most {options.time_limit_s:.0f} s for each program",
-        f"at most {rounds} rounds of measurements of all candidates"
-        f"{say_seconds(race * in_a_race_s)}",
-        f"the best split again{say_seconds(2 * rounds * in_a_race_s)}",
+        f"at most {rounds} rounds of measurements of all candidates{say_seconds(rounds * race_s)}",
+        f"the best split again{say_seconds(again * again_s)}",
     ]
     return f"{len(steps)} steps: {'; '.join(steps)}"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import EngineError
@@ -22,6 +21,7 @@ from placement_gym.deployment.candidates import (
 )
 from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
+from placement_gym.deployment.rounds import show_rounds
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
 
@@ -94,7 +94,7 @@ def select(
     measured, stopped = dict[str, Measurement](), ""
     try:
         measured, errors = measure_candidates(backend, candidates, quiet)
-        measured = confirm(backend, candidates, measured, errors)
+        measured = confirm(backend, candidates, measured, errors, quiet)
     except StoppedRace as stop:
         measured, errors, stopped = stop.measured, stop.errors, f"{stop}, and {UNCONFIRMED}"
     except KeyboardInterrupt:
@@ -107,7 +107,7 @@ def select(
     pair = None
     try:
         if phases and not stopped:
-            pair = measure_phases(backend, candidates, measured, rows, label)
+            pair = measure_phases(backend, candidates, measured, rows, label, quiet)
     except KeyboardInterrupt:
         stopped = "the best single placement: no two were measured"
     return Selection(candidates, bound_ms, measured, rows, winner, pair, stopped)
@@ -140,17 +140,15 @@ def measure_candidates(
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     description = f"measuring {len(allowed)} candidate{'s' * (len(allowed) > 1)}"
-    n_rounds = backend.protocol.final_compiles
-    with progress_bar(n_rounds, "rounds", quiet, description=description) as progress:
-        show_rounds = partial(progress.update, progress.task_ids[0])
+    with show_rounds(backend, description, quiet) as show:
         try:
-            measured, stopped = race(backend, allowed, show_rounds)
+            measured, stopped = race(backend, allowed, show)
         except RuntimeError:
             for candidate in allowed:
                 error = backend.evaluate_ignoring_limits(candidate.assignment).error
                 errors[candidate.label] = error and f"does not run: {error}"
             allowed = [candidate for candidate in allowed if not errors[candidate.label]]
-            measured, stopped = race(backend, allowed, show_rounds) if allowed else ([], "")
+            measured, stopped = race(backend, allowed, show) if allowed else ([], "")
     for candidate, m in zip(allowed, measured, strict=True):
         errors[candidate.label] = backend.problem.too_many(m.n_submodels)
     ran = zip(allowed, measured, strict=True)
@@ -162,7 +160,7 @@ def measure_candidates(
 
 
 def race(
-    backend: MeasuringBackend, candidates: Sequence[Candidate], show_rounds: Callable[..., object]
+    backend: MeasuringBackend, candidates: Sequence[Candidate], show: OnRounds
 ) -> tuple[list[Measurement], str]:
     """Measure candidates side by side.
 
@@ -174,10 +172,10 @@ def race(
     """
     done, known = 0, list[Measurement]()
 
-    def note(rounds: int, measured: Sequence[Measurement]) -> None:
+    def note(rounds: float, measured: Sequence[Measurement]) -> None:
         nonlocal done, known
-        done, known = rounds, list(measured)
-        show_rounds(completed=rounds)
+        done, known = int(rounds), list(measured)
+        show(rounds, measured)
 
     backend.on_rounds = note
     try:
@@ -194,6 +192,7 @@ def confirm(
     candidates: Sequence[Candidate],
     measured: dict[str, Measurement],
     errors: Mapping[str, str],
+    quiet: bool,
 ) -> dict[str, Measurement]:
     """Measure what would be handed over, or may be faster, again without rivals.
 
@@ -210,7 +209,7 @@ def confirm(
         if not labels:
             return measured
         confirmed.add(labels[0])
-        measured = measure_again(backend, candidates, measured, by_label[labels[0]])
+        measured = measure_again(backend, candidates, measured, by_label[labels[0]], quiet)
 
 
 def measure_again(
@@ -218,6 +217,7 @@ def measure_again(
     candidates: Sequence[Candidate],
     measured: Mapping[str, Measurement],
     chosen: Candidate,
+    quiet: bool,
 ) -> dict[str, Measurement]:
     """Measure a candidate once more alongside the fastest single device; that counts.
 
@@ -227,7 +227,8 @@ def measure_again(
     if chosen.alone or not singles:
         return dict(measured)
     single = max(singles, key=lambda candidate: measured[candidate.label].speedup)
-    _, remeasured = backend.remeasure([single.assignment, chosen.assignment])
+    with show_rounds(backend, f"measuring {chosen.label} again", quiet):
+        _, remeasured = backend.remeasure([single.assignment, chosen.assignment])
     # As if it had been measured with the others, because the machine's speed changes.
     earlier = measured[single.label]
     factor = earlier.latency_ms / remeasured.reference_ms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -174,7 +173,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             assert self.twin is not None
             self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
             self.observation_space = self.flat.space()
-            base.observer = replace(base.observer, graph=False)  # nobody reads its observations
         self.current = 0
         self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
@@ -203,7 +201,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
         super().reset(seed=seed)
-        self.base.reset(seed=seed, options=options)
+        self.base.begin(seed, options)
         if seed is not None:
             self.best = None
         self.current = 0

@@ -32,8 +32,13 @@ def list_all_nodes(model: ov.Model) -> Iterator[ov.Node]:
     """Every node of a model and of the bodies in it."""
     for node in model.get_ordered_ops():
         yield node
-        for body in list_bodies(node):
-            yield from list_all_nodes(body)
+        yield from list_inside(node)
+
+
+def list_inside(node: ov.Node) -> Iterator[ov.Node]:
+    """Every node in the bodies of a node."""
+    for body in list_bodies(node):
+        yield from list_all_nodes(body)
 
 
 def is_static(node: ov.Node) -> bool:

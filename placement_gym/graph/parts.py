@@ -7,6 +7,7 @@ without, so that it computes in real numbers instead of integers. Each part gets
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from placement_gym.base.arrays import IntArray
@@ -122,18 +123,52 @@ class Separator:
             return self.copies[key]
         own = node
         if self.owner[key[0]] != part:
-            own = self.clone(part)[key[0]]
+            own = self.clone(node.get_friendly_name(), part)
             self.add(own, key)
         for source, copied in zip(self.sources[key[0]], own.inputs(), strict=True):
             copied.replace_source_output(self.own_output(source, part))
         return own
 
-    def clone(self, part: int) -> dict[str, ov.Node]:
-        """Nodes by name that a part may take; the values of constants are shared."""
-        if part not in self.clones:
-            nodes = self.original.clone().get_ordered_ops()
-            self.clones[part] = {node.get_friendly_name(): node for node in nodes}
-        return self.clones[part]
+    def clone(self, name: str, part: int) -> ov.Node:
+        """A node that a part may take; the values of constants are shared.
+
+        It is cloned with the static nodes that it reads: clones of the whole model, one for each
+        part, would take time and memory with the square of a model's depth.
+        """
+        import openvino as ov
+        from openvino import op
+
+        own = self.clones.setdefault(part, {})
+        if name not in own:
+            chain, parameters = {name}, []
+            waiting = [self.alone[name]]
+            while waiting:
+                for port in waiting.pop().inputs():
+                    source = port.get_source_output().get_node()
+                    if source.get_type_name() == "Parameter":
+                        parameters.append(source)
+                    elif source.get_friendly_name() not in chain:
+                        chain.add(source.get_friendly_name())
+                        waiting.append(source)
+            results = [op.Result(output) for output in self.alone[name].outputs()]
+            nodes = ov.Model(results, parameters, name).clone().get_ordered_ops()
+            own |= {node.get_friendly_name(): node for node in nodes}
+        return own[name]
+
+    @cached_property
+    def alone(self) -> dict[str, ov.Node]:
+        """Static nodes of the model as it was, with Parameters for the data that they read."""
+        from openvino import op
+
+        nodes = {node.get_friendly_name(): node for node in self.original.get_ordered_ops()}
+        static = {name: node for name, node in nodes.items() if self.is_static(node)}
+        for node in static.values():
+            for port in node.inputs():
+                source = port.get_source_output()
+                if not self.is_static(source.get_node()):
+                    data = op.Parameter(source.get_element_type(), source.get_partial_shape())
+                    port.replace_source_output(data.output(0))
+        return static
 
     def fold(self, output: ov.Output, part: int) -> ov.Output | None:
         """A constant of the output's value, or None where OpenVINO cannot compute it."""

@@ -10,6 +10,8 @@ from operator import eq
 from typing import Any
 
 from placement_gym.base.errors import UserError
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models.shapes import to_text
 
 CHANGING = (
     "Constant Parameter Result Convert Transpose Reshape Squeeze Unsqueeze Concat Split "
@@ -40,6 +42,29 @@ class Structure:
 
     kinds: dict[str, str]
     reads: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, graph: OpGraph) -> Structure:
+        """What the operators of a graph are and read."""
+        names = graph.names
+        rows = zip(
+            names,
+            graph.types,
+            graph.element_types,
+            graph.stated_shapes,
+            graph.weight_bytes.tolist(),
+            strict=True,
+        )
+        return cls(
+            {
+                name: f"{type_} {element_type}{to_text(shape)} {weights}"
+                for name, type_, element_type, shape, weights in rows
+            },
+            {
+                name: tuple(names[source] for source in sources)
+                for name, sources in zip(names, graph.predecessors(), strict=True)
+            },
+        )
 
     @classmethod
     def of_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
@@ -239,7 +264,31 @@ def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
 
 
 def describe_difference(known: Structure, other: Structure) -> str:
-    """Describe the first operator that only one of two structures has, if possible no light one."""
+    """Describe the first difference of two structures, and what to do about it."""
+    missing, strange = find_difference(known, other)
+    text = "the same operators read each other otherwise"
+    if missing and strange:
+        text = (
+            f"its first difference is {strange!r} ({other.kinds[strange]} B), where the "
+            f"placement has {missing!r} ({known.kinds[missing]} B)"
+        )
+        if drop_weights(known.kinds[missing]) == drop_weights(other.kinds[strange]):
+            return (
+                f"{text}. Weights of another precision, as in a copy compressed to f16, need a "
+                "plan of their own: load the file that was planned, or plan this one"
+            )
+    elif strange:
+        text = f"the placement has nothing for {strange!r} ({other.kinds[strange]} B)"
+    elif missing:
+        text = f"it has nothing for {missing!r} ({known.kinds[missing]} B) of the placement"
+    return (
+        f"{text}. Load the model with the shapes for which the placement was made, as by "
+        "load_model(file, shapes={...})"
+    )
+
+
+def find_difference(known: Structure, other: Structure) -> tuple[str | None, str | None]:
+    """The first operator that only one of two structures has, of each; if possible no light one."""
     levels: list[tuple[Structure, Structure, Callable[[str], str]]] = [
         (known.anchors, other.anchors, drop_weights),
         (known.anchors, other.anchors, str),
@@ -251,17 +300,10 @@ def describe_difference(known: Structure, other: Structure) -> str:
             number(of.kinds, of.reads, {n: describe(kind) for n, kind in of.kinds.items()}, numbers)
             for of in (one, two)
         )
-        missing, strange = find_first(ours, theirs), find_first(theirs, ours)
-        if missing and strange:
-            return (
-                f"its first difference is {strange!r} ({other.kinds[strange]} B), where the "
-                f"placement has {missing!r} ({known.kinds[missing]} B)"
-            )
-        if strange:
-            return f"the placement has nothing for {strange!r} ({other.kinds[strange]} B)"
-        if missing:
-            return f"it has nothing for {missing!r} ({known.kinds[missing]} B) of the placement"
-    return "the same operators read each other otherwise"
+        found = find_first(ours, theirs), find_first(theirs, ours)
+        if any(found):
+            return found
+    return None, None
 
 
 def find_first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import CompileError, UserError, suggest
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
+REGISTERING = Lock()
+"""Held while a name is looked up and registered: placements are compiled in several threads."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 ALLOCATION_PROPERTY = "GPU_DEVICE_MAX_ALLOC_MEM_SIZE"
 LARGE_ALLOCATIONS = "GPU_ENABLE_LARGE_ALLOCATIONS"
@@ -122,11 +125,12 @@ def count_host_bytes() -> int | None:
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
     """Register virtual devices with a Core, unless it has them already, and load all plugins."""
-    for name, library in list_plugins(specs).items():
-        if name not in {available.split(".")[0] for available in core.available_devices}:
-            core.register_plugin(library, name)
-    for spec in specs:
-        load_plugin(core, spec.name)
+    with REGISTERING:
+        for name, library in list_plugins(specs).items():
+            if name not in {available.split(".")[0] for available in core.available_devices}:
+                core.register_plugin(library, name)
+        for spec in specs:
+            load_plugin(core, spec.name)
 
 
 def compile_on(

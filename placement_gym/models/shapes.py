@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,19 +36,6 @@ class SizesError(UnsupportedModelError):
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
-
-
-@contextmanager
-def shapes_of_placement() -> Iterator[None]:
-    """Load the model of a placement: sizes to measure with are the placement's, if it has any.
-
-    Raises:
-        UnsupportedModelError: The model has other shapes than when the placement was made.
-    """
-    try:
-        yield
-    except SizesError as error:
-        raise UnsupportedModelError(error.remedy) from error
 
 
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:

@@ -32,6 +32,28 @@ def bind_batch(model: ov.Model) -> None:
             shapes[input_names(port)[0]] = [*sizes[:axis], batch, *sizes[axis + 1 :]]
     if shapes:
         bind_shapes(model, shapes)
+    bind_states(model)
+
+
+def bind_states(model: ov.Model) -> None:
+    """Bind states that begin with the same static shape as they are assigned, in place.
+
+    OpenVINO's CPU plugin reads wrong values where the shape of the state alone is dynamic.
+    """
+    import openvino as ov
+
+    shapes: dict[str, set[str]] = {}
+    for node in model.get_ops():
+        if node.get_type_name() in ("ReadValue", "Assign"):
+            found = shapes.setdefault(node.get_attributes()["variable_id"], set())
+            found.update(str(port.get_partial_shape()) for port in node.inputs())
+    for variable in model.get_variables():
+        info = variable.info
+        shape, *others = map(ov.PartialShape, shapes[info.variable_id])
+        if shape.is_static and not others:
+            info.data_shape = shape
+            variable.update(info)
+    model.validate_nodes_and_infer_types()
 
 
 def find_batch(model: ov.Model) -> int:

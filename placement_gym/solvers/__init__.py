@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from placement_gym.solvers.heuristics import propose_single_devices as propose_single_devices
     from placement_gym.solvers.heuristics import propose_windows as propose_windows
     from placement_gym.solvers.list_scheduling import critical_path as critical_path
+    from placement_gym.solvers.list_scheduling import greedy as greedy
     from placement_gym.solvers.list_scheduling import heft as heft
     from placement_gym.solvers.list_scheduling import m_etf as m_etf
     from placement_gym.solvers.milp import serial_program as serial_program
@@ -42,6 +43,7 @@ SOURCES = {
     "critical_path": "list_scheduling",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",
+    "greedy": "list_scheduling",
     "greedy_fill": "fill",
     "heft": "list_scheduling",
     "linear_pipeline": "pipelines.pipeline",

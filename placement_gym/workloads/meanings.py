@@ -20,7 +20,8 @@ class Kind(IntEnum):
     OFFSET = 1
     LENGTH = 2
     INDEX = 3
-    UNKNOWN = 4
+    PIXEL = 4
+    UNKNOWN = 5
 
 
 @dataclass(frozen=True, order=True)
@@ -29,7 +30,7 @@ class Meaning:
 
     Attributes:
         kind: Their kind.
-        limit: Indices are below it, offsets up to it, lengths equal to it.
+        limit: Indices and pixels are below it, offsets up to it, lengths equal to it.
         reader: Description of the operator that says so.
     """
 
@@ -122,7 +123,7 @@ def find_meaning(port: ov.Output) -> Meaning:
 
     They are followed through operators that only move them, and into bodies of control flow.
     """
-    found = [UNKNOWN]
+    found = [Meaning(Kind.PIXEL, 256) if is_image(port) else UNKNOWN]
     seen, waiting = set(), [port]
     while waiting:
         for reader in waiting.pop().get_target_inputs():
@@ -136,6 +137,15 @@ def find_meaning(port: ov.Output) -> Meaning:
                 waiting += node.outputs()
             waiting += list_inside(node, index)
     return min(found)
+
+
+def is_image(port: ov.Output) -> bool:
+    """Return whether a tensor is one of bytes with one, three or four channels, as images have."""
+    shape = port.get_partial_shape()
+    if port.get_element_type().get_type_name() != "u8" or shape.rank.is_dynamic:
+        return False
+    channels = [shape[axis] for axis in (-1, -3)] if len(shape) in (3, 4) else []
+    return any(size.is_static and size.get_length() in (1, 3, 4) for size in channels)
 
 
 def read_meaning(node: ov.Node, index: int) -> Meaning | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
 from placement_gym.models.data_shapes import DataShapes
+from placement_gym.models.given import OwnInputs
 from placement_gym.models.named_inputs import (
-    BEAMS,
     ENCODER,
     GROWING_MASKS,
     POSITIONS,
@@ -22,7 +22,6 @@ from placement_gym.models.named_inputs import (
     batch_axis,
     is_named,
 )
-from placement_gym.models.own_inputs import OwnInputs
 from placement_gym.models.shapes import SizesError, input_names
 from placement_gym.models.stateful import find_batch
 from placement_gym.models.tensors import Input, as_input
@@ -34,33 +33,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """One inference of a scenario: the tokens that the state holds before it, and new ones."""
+    """One inference of a scenario: the tokens before it, and new ones.
+
+    Attributes:
+        past: Tokens before it.
+        new: Tokens that it reads.
+        grows: Whether the state holds each token, so that masks count those of the past as well.
+    """
 
     past: int
     new: int
+    grows: bool = True
 
 
 LENGTHS = (Step(0, 1536), Step(0, 2048))
 """Two lengths of an input that other inputs do not have: ours, long enough for windows of audio."""
 
 
+def match_state(step: Step, model: ov.Model) -> Step:
+    """The step of a model, whose state may have a fixed size, as in state space models."""
+    states = [node for node in model.get_ops() if node.get_type_name() == "ReadValue"]
+    shapes = [node.get_output_partial_shape(0) for node in states]
+    grows = any(size.is_dynamic for shape in shapes for size in list(shape)[1:])
+    return replace(step, grows=grows)
+
+
+def tokens_of(port: ov.Output, step: Step) -> range:
+    """The tokens of a conversation for which a step gives an input values."""
+    if step.grows and is_named(port, GROWING_MASKS):
+        return range(step.past + step.new)
+    if step.past == 0 and (window := find_window(port)):
+        return range(window)
+    return range(step.past, step.past + step.new)
+
+
+def find_window(port: ov.Output) -> int | None:
+    """The places of a state of fixed size that a prompt fills, which its positions number.
+
+    Exported state space models clamp positions to the width of their convolution, and take a prompt
+    of any length by this number of positions (``ConvSequenceTransform`` of optimum-intel).
+    """
+    if not is_named(port, POSITIONS):
+        return None
+    readers = [target.get_node() for target in port.get_target_inputs()]
+    limits = [node.get_attributes()["max"] for node in readers if node.get_type_name() == "Clamp"]
+    return int(limits[0]) + 1 if limits else None
+
+
 def sample_at_step(
     port: ov.Output, step: Step, rng: np.random.Generator, sizes: DataShapes
 ) -> Input:
-    shape, element_type = input_shape(port, step, sizes), port.get_element_type()
-    counts = element_type.is_integral() and shape
-    if counts and is_named(port, POSITIONS):
-        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
-    if counts and is_named(port, BEAMS):
-        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
-    return sample_input(port, shape, rng)
+    return sample_input(port, input_shape(port, step, sizes), rng, first=step.past)
 
 
 def take_step(port: ov.Output, values: NDArray[Any], step: Step, axis: int) -> Input:
     """The part of an input of a whole conversation that a step takes, along this dimension."""
-    first = 0 if is_named(port, GROWING_MASKS) else step.past
-    taken = np.take(values, range(first, step.past + step.new), axis)
-    return as_input(taken, port.get_element_type())
+    return as_input(np.take(values, tokens_of(port, step), axis), port.get_element_type())
 
 
 def counted_axis(port: ov.Output, sizes: DataShapes) -> int | None:
@@ -77,7 +105,7 @@ def input_shape(port: ov.Output, step: Step, sizes: DataShapes) -> tuple[int, ..
     """The shape of an input at a step of a scenario.
 
     Dimensions that are not bound have the meaning that exported language models give them: the
-    batch, of one sequence, and after it the new tokens, for an attention mask all tokens.
+    batch, of one sequence, and after it the tokens; see ``tokens_of``.
 
     Args:
         port: The input.
@@ -98,9 +126,9 @@ def input_shape(port: ov.Output, step: Step, sizes: DataShapes) -> tuple[int, ..
             f"input {name!r} has shape {shape}: bind all dimensions but batch and tokens, as in "
             f"shapes={{{name!r}: ['?', '?', 64]}} (--shape '{name}[?,?,64]')"
         )
-    tokens = step.past + step.new if is_named(port, GROWING_MASKS) else step.new
+    tokens = tokens_of(port, step)
     return tuple(
-        size.get_length() if size.is_static else (1 if axis == batch else tokens)
+        size.get_length() if size.is_static else (1 if axis == batch else len(tokens))
         for axis, size in enumerate(shape)
     )
 
@@ -124,6 +152,9 @@ def find_fixed_sizes(model: ov.Model, own: OwnInputs) -> dict[str, tuple[int, ..
             sizes[name] = tuple(own.sizes[name])
         elif not own.stated:
             raise ask_length(port)
+    for others in own.other_sizes:  # raises if the model does not take them
+        of_sample = {name: tuple(others.get(name, size)) for name, size in sizes.items()}
+        shape_nodes_at_step(model, Step(1, 1), of_sample)
     return sizes
 
 
@@ -214,7 +245,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     import openvino as ov
     from openvino import op
 
-    clone = model.clone()
+    clone, step = model.clone(), match_state(step, model)
     parameters, results = list(clone.get_parameters()), list(clone.get_results())
     batch = find_batch(clone)
     for parameter, port in zip(parameters, clone.inputs, strict=True):
@@ -238,9 +269,10 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     try:
         static.validate_nodes_and_infer_types()
     except RuntimeError as error:
+        of_sizes = f", with inputs of {dict(sizes)}" if sizes else ""
         raise UserError(
-            f"the model does not take {step.new} tokens after {step.past}: leave the number of "
-            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
+            f"the model does not take {step.new} tokens after {step.past}{of_sizes}: leave the "
+            f"number of tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
         ) from error
     return {node.get_friendly_name(): node for node in static.get_ordered_ops()}
 

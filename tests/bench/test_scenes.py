@@ -21,7 +21,8 @@ from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main, make_parser
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 
 MODEL = "synthetic-layered-30"
 
@@ -125,9 +126,16 @@ def test_several_problems_need_a_choice(tmp_path: Path) -> None:
 def test_a_model_that_is_no_built_in_is_asked_for(tmp_path: Path) -> None:
     file = save(tmp_path / "a.json")
     replace(Placement.load(file), model="mine").save(file)
-    with pytest.raises(UserError, match="--model names the model of"):
+    with pytest.raises(UserError, match="--model FILE"):
         open_scene([file])
+    with pytest.raises(UserError, match=r"^no model 'other'"):
+        open_scene([file], model="other")
     assert open_scene([file], model=MODEL).backend.problem.n_units == 30
+    run(tmp_path, [MODEL])
+    rows = tmp_path / "results.jsonl"
+    rows.write_text(rows.read_text().replace(MODEL, "mine"))
+    with pytest.raises(UserError, match="--model FILE"):
+        open_scene([tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,19 @@ def test_a_full_standard_output_is_said_in_one_line(
     ]
 
 
+def test_a_full_standard_error_changes_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(_: argparse.Namespace) -> int:
+        print("warning", file=sys.stderr, flush=True)
+        return 0
+
+    with open("/dev/full", "w", buffering=1) as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stderr", full)
+        assert main(["evaluate", "none.json"]) == 2
+        monkeypatch.setattr(sys.modules[main.__module__], "run", warn)
+        assert main(["models"]) == 0
+        full.write("as when Python ends\n")
+
+
 def test_closed_standard_streams_are_those_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 from testbed import CHESSBOARD, placement
 
+from placement_gym import UserError
 from placement_gym.backends.protocol import PENALTY, Measurement
 from placement_gym.backends.verdicts import Finalist, Finals, judge_row
 from placement_gym.cli.tables import evaluation_table, remark_on_candidate
@@ -32,6 +34,15 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("mine", r"--model FILE \(model=FILE\)"), ("synthetic-layered-9", "^'synthetic-layered-9'")],
+)
+def test_the_model_of_a_placement_may_have_to_be_named(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        evaluate.evaluate_placement(None, replace(placement("tiny", CHESSBOARD), model=name))
 
 
 def test_without_a_single_device_nothing_is_compared_with_one() -> None:

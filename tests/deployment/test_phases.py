@@ -12,6 +12,7 @@ from fakes import CPU_GPU, FakeBackend, diamond_problem
 from foreign_models import make_decoder
 from graphs import problem_on
 
+from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
 from placement_gym.deployment import phases
@@ -80,7 +81,7 @@ def test_a_pair_that_devices_cannot_hold_together_is_no_pair() -> None:
 class PhasedBackend(FakeBackend):
     """Two placements take 8 ms, or fail; one takes what the fake costs."""
 
-    fails = False
+    fails, protocol = False, QUICK
 
     def remeasure(self, assignments: Any) -> list[Measurement]:
         if self.fails:
@@ -105,6 +106,7 @@ def try_pair(backend: PhasedBackend) -> Phased:
         MEASURED,
         rows,
         choose(rows),
+        quiet=True,
     )
     assert found is not None
     return found

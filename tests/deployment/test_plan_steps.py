@@ -108,10 +108,11 @@ def test_a_plan_that_is_stopped_in_its_race_is_that_of_the_rounds_before(
     def stop(backend: IsolatedBackend, assignments: Sequence[IntArray]) -> list[Measurement]:
         note = backend.on_rounds
 
-        def stop_after(done: int, measured: Sequence[Measurement]) -> None:
+        def stop_after(done: float, measured: Sequence[Measurement]) -> None:
             assert note is not None
             note(done, measured)
-            raise KeyboardInterrupt
+            if measured:
+                raise KeyboardInterrupt
 
         backend.on_rounds = stop_after
         return remeasure(backend, assignments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from time import sleep
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fakes import LIMITED, FakeBackend, diamond_problem
 
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
+from placement_gym.base import progress
 from placement_gym.base.arrays import IntArray
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased
@@ -73,16 +75,18 @@ def test_what_is_handed_over_is_measured_again_without_rivals() -> None:
     class LessLucky(FakeBackend):
         """The second time the split gains 5 instead of 25 %, on a machine of half the speed."""
 
+        protocol = QUICK
+
         def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
             assert [one.tolist() for one in assignments] == [ALONE.tolist(), SPLIT.tolist()]
             return [Measurement(20.0, 20.0, 20.0), Measurement(19.0, 20.0, 19.0, noise=0.01)]
 
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     first = {"GPU alone": Measurement(10.0, 10.0, 10.0), "milp": Measurement(8.0, 10.0, 8.0)}
-    found = measure_again(LessLucky(), candidates, first, candidates[1])
+    found = measure_again(LessLucky(), candidates, first, candidates[1], quiet=True)
     assert found["GPU alone"] is first["GPU alone"]
     assert (found["milp"].latency_ms, found["milp"].reference_ms) == (9.5, 10.0)
-    assert measure_again(LessLucky(), candidates, first, candidates[0]) == first
+    assert measure_again(LessLucky(), candidates, first, candidates[0], quiet=True) == first
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,8 @@ def test_a_split_that_may_be_faster_is_measured_again(latency_ms: float, contend
 
 def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
     class Exact(FakeBackend):
+        protocol = QUICK
+
         def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
             return [Measurement(10.0, 10.0, 10.0), Measurement(9.6, 10.0, 9.6, noise=0.01)]
 
@@ -108,4 +114,30 @@ def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
     loose = Measurement(9.8, 10.0, 9.8, noise=0.05)
     found = {"GPU alone": Measurement(10.0, 10.0, 10.0), "milp": loose}
     assert choose(make_rows(candidates, found, {})) == "GPU alone"
-    assert choose(make_rows(candidates, confirm(Exact(), candidates, found, {}), {})) == "milp"
+    confirmed = confirm(Exact(), candidates, found, {}, quiet=True)
+    assert choose(make_rows(candidates, confirmed, {})) == "milp"
+
+
+def test_all_rounds_are_shown_and_of_long_ones_fewer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "NEXT_LINE_S", 0.01)
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.01)
+    said: list[str] = []
+
+    class Slow(FakeBackend):
+        """Tells that most of a round is over, after more than a race may take."""
+
+        protocol = replace(QUICK, final_s=0.0)
+
+        def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+            self.on_rounds(0.75, [])
+            for _ in range(20):
+                sleep(0.01)
+                said.append(capsys.readouterr().err)
+            return [Measurement(10.0, 10.0, 10.0), Measurement(8.0, 10.0, 8.0)]
+
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    found = {"GPU alone": Measurement(10.0, 10.0, 10.0), "milp": Measurement(8.0, 10.0, 8.0)}
+    measure_again(Slow(), candidates, found, candidates[1], quiet=False)
+    assert "measuring milp again: 0 of 3 rounds at most, 0:00:00, about" in "".join(said)

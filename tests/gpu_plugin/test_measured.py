@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from choosing_models import make_detector
+from choosing_models import make_detector, make_suppressed
 from gpu_models import make_problem
 
 from placement_gym import DeviceSpec
@@ -45,6 +45,13 @@ def test_a_head_that_chooses_passes_in_half_precision() -> None:
     backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     outputs = backend.compile(problem.single(1)).outputs()
     assert relative_error(outputs, backend.reference_outputs.expected) > backend.tolerance
+    assert backend.evaluate(problem.single(1)).error == ""
+
+
+def test_a_suppression_passes_in_half_precision_though_the_gpu_leaves_rows_free() -> None:
+    core = ov.Core()
+    model, problem = make_problem(core, HALF, load(make_suppressed()))
+    backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     assert backend.evaluate(problem.single(1)).error == ""
 
 
@@ -90,12 +97,13 @@ def test_a_lost_name_of_a_counter_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     messages: list[str] = []
     backend = build(EXACT, Reporter(print_message=messages.append))
     monkeypatch.setattr(counters, "members_of_primitives", lambda _: {})
-    counted = counters.run_with_counters
+    timed = counters.time_primitives
 
-    def rename(*given: Any) -> dict[str, float]:
-        return {f"a/{name}/b" if name else name: ms for name, ms in counted(*given).items()}
+    def rename(*given: Any) -> tuple[float, dict[str, float]]:
+        latency_ms, times_ms = timed(*given)
+        return latency_ms, {f"a/{name}/b": ms for name, ms in times_ms.items()}
 
-    monkeypatch.setattr(counters, "run_with_counters", rename)
+    monkeypatch.setattr(counters, "time_primitives", rename)
     times = backend.measure_operators(1)
     assert any("100% of the counted" in message for message in messages)
     assert times.sum() > 0.0

@@ -31,6 +31,7 @@ from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.quantization import is_quantized
+from placement_gym.graph.random_operators import find_random
 from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic, operator_times
 
@@ -98,6 +99,13 @@ def test_a_loop_that_draws_numbers_is_not_copied() -> None:
         drawn, x = loop(row, ops.constant(TIMES), random), parameter(1, WIDTH)
         graph = extract(model_of(ops.add(ops.exp(ops.add(x, drawn)), drawn), x))
         assert ("loop" in graph.names) == expected
+
+
+def test_what_draws_in_a_body_is_found() -> None:
+    start, x, choose = parameter(1, WIDTH), parameter(1, WIDTH), ops.parameter([], np.bool_)
+    looped = loop(start, ops.constant(TIMES), random=True)
+    model = model_of(ops.add(looped, branches(choose, x)), start, x, choose)
+    assert find_random(model) == {"loop": "RandomUniform"}
 
 
 def test_a_limit_counts_what_is_in_a_body() -> None:

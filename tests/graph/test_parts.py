@@ -88,3 +88,25 @@ def test_a_chain_that_has_lost_its_readers_can_still_be_copied() -> None:
     Separator(model, frozenset({"one", "two"}), owner).apply()
     computed = ov.Core().compile_model(model, "CPU")(np.ones((3, 2), np.float32))[0]
     np.testing.assert_array_equal(computed, expected)
+
+
+def test_what_is_copied_does_not_grow_with_the_square_of_depth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depth, cloned, clone = 40, list[int](), ov.Model.clone
+
+    def clone_counted(model: ov.Model) -> ov.Model:
+        cloned.append(len(model.get_ops()))
+        return clone(model)
+
+    node = x = parameter(1, WIDTH)
+    half = ops.constant(np.float32(0.5), name="half")
+    for layer in range(depth):
+        node = ops.multiply(node, half, name=f"layer{layer}")
+    model = load(ov.Model([ops.result(node)], [x], "deep"))
+    owner = {one.get_friendly_name(): 0 for one in model.get_ops()}
+    owner |= {f"layer{layer}": layer for layer in range(depth)}
+    monkeypatch.setattr(ov.Model, "clone", clone_counted)
+    Separator(model, frozenset(owner) - {"half"}, owner).apply()
+    assert len([one for one in model.get_ops() if one.get_type_name() == "Constant"]) == depth
+    assert sum(cloned) < 5 * depth

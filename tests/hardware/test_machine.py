@@ -6,6 +6,8 @@ import ctypes
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.cli.lists import can_measure
 from placement_gym.hardware import machine
 from placement_gym.hardware.device_requests import choose_default, resolve_devices
-from placement_gym.hardware.devices import PRESETS
+from placement_gym.hardware.devices import PRESETS, TESTBED
 from placement_gym.hardware.machine import UnknownDeviceError, register
 
 
@@ -211,3 +213,26 @@ def test_loading_a_plugin_leaves_the_stack_of_signal_handlers() -> None:
     assert names(resolve_devices("cpu-testbed", "measured", core)) == ["CPU", "CPU_FAST"]
     register(core, PRESETS["cpu-testbed"])
     assert read_signal_stack() == before != ctypes.addressof(memory)
+
+
+def test_threads_that_need_the_same_name_register_it_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class SlowCore:
+        def __init__(self) -> None:
+            self.registered: list[str] = []
+
+        @property
+        def available_devices(self) -> list[str]:
+            known = list(self.registered)
+            sleep(0.02)  # another thread would register meanwhile
+            return known
+
+        def register_plugin(self, library: str, name: str) -> None:
+            self.registered.append(name)
+
+    monkeypatch.setattr(machine, "load_plugin", lambda core, device: [])
+    core = SlowCore()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(register, [core, core], [TESTBED[1:]] * 2))
+    assert core.registered == ["CPU_FAST"]

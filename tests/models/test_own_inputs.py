@@ -15,7 +15,9 @@ from openvino import opset13 as ops
 
 from placement_gym import UserError
 from placement_gym.models import load
-from placement_gym.models.own_inputs import inputs_of, read_older, read_own, save_inputs
+from placement_gym.models.given import read_older, read_own
+from placement_gym.models.joining import inputs_of
+from placement_gym.models.own_inputs import save_inputs
 from placement_gym.models.tensors import make_tensor
 from placement_gym.workloads.kinds import make_request
 
@@ -71,6 +73,16 @@ def test_sizes_of_dynamic_inputs_are_those_of_the_first_sample() -> None:
     model.reshape({"x": [1, -1]})
     own = read_own(model, [{**PAIR, "x": np.ones((1, size))} for size in (5, 7)])
     assert own.sizes == {"x": (1, 5)}
+
+
+def test_sizes_of_every_sample_have_to_fit_each_other() -> None:
+    x, y = (ops.parameter([1, -1], np.float32, name=name) for name in "xy")
+    model = ov.Model([ops.result(ops.add(x, y))], [x, y], "sum")
+    fits, contradicts = ({"x": np.ones((1, 5)), "y": np.ones((1, size))} for size in (5, 4))
+    load(model, inputs=[fits, {name: value[:, :3] for name, value in fits.items()}])
+    for given in ([contradicts], [fits, contradicts]):
+        with pytest.raises(UserError, match=r"'x': \(1, 5\), 'y': \(1, 4\)"):
+            load(model, inputs=given)
 
 
 @pytest.mark.parametrize(

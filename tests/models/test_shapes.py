@@ -9,6 +9,7 @@ import openvino as ov
 import pytest
 from foreign_models import ones_of
 from openvino import opset13 as ops
+from stateful_models import make_cross_attention, make_state_space
 
 from placement_gym import UserError
 from placement_gym.backends.simulated.build import build_simulated_problem
@@ -163,6 +164,14 @@ def test_batch_is_not_read_from_coordinates_or_scalars() -> None:
     model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
     bind_batch(model)
     assert [list(port.get_shape()) for port in model.inputs] == [[], [3, 1, 8], [1, 8, 4]]
+
+
+def test_states_of_fixed_size_are_bound_with_the_batch() -> None:
+    """OpenVINO's CPU plugin reads wrong values where the state alone has a dynamic batch."""
+    own = make_state_space()
+    models = (own, load(own), load(make_cross_attention()))
+    shapes = [str(model.get_variables()[0].info.data_shape) for model in models]
+    assert shapes == ["[?,4,8]", "[1,4,8]", "[?,?,8]"]
 
 
 def test_further_dimension_has_to_be_bound() -> None:

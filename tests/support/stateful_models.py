@@ -1,4 +1,4 @@
-"""Models with state from outside the zoo: a decoder with an encoder's output, and a detector."""
+"""Models with state from outside the zoo: decoders, one of them a state space, and a detector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import openvino as ov
 from openvino import opset13 as ops
 from openvino.op.util import Variable, VariableInfo
 
-WIDTH, WORDS = 8, 20
+WIDTH, WORDS, WINDOW = 8, 20, 4
 
 
 def make_matrix(rows: int, columns: int, seed: int = 0) -> ov.Node:
@@ -85,6 +85,33 @@ def make_voice_detector() -> ov.Model:
     state = ops.tanh(ops.add(mean, ops.matmul(past, make_matrix(WIDTH, WIDTH), False, False)))
     speech = ops.sigmoid(ops.reduce_mean(state, ops.constant([1]), True), name="speech")
     return finish(speech, [ops.assign(state, variable)], [part])
+
+
+def make_state_space() -> ov.Model:
+    """A decoder whose state is the last rows, with the inputs of exported state space models.
+
+    The mask counts new tokens alone, and the positions of a prompt are the places of the state.
+    """
+    ids, mask = (
+        ops.parameter([-1, -1], np.int64, name=name) for name in ("input_ids", "attention_mask")
+    )
+    positions = ops.parameter([-1], np.int64, name="cache_position")
+    beams = ops.parameter([-1], np.int32, name="beam_idx")
+    row = ops.gather(make_matrix(WORDS, WIDTH), ids, ops.constant(0))
+    row = ops.multiply(row, ops.unsqueeze(ops.convert(mask, "f32"), ops.constant(2)))
+    empty = ops.broadcast(ops.constant(np.float32(0)), count_sequences(ids, WINDOW, WIDTH))
+    past, variable = make_state("past", empty, [-1, WINDOW, WIDTH])
+    past = ops.gather(past, beams, ops.constant(0))
+    # As many of the last rows as there are positions take these places.
+    first = ops.negative(ops.shape_of(positions))
+    end, one = ops.constant([2**31 - 1]), ops.constant([1])
+    last = ops.slice(ops.concat([past, row], 1), first, end, one, one)
+    shifted = ops.gather(past, ops.constant(np.roll(np.arange(WINDOW), -1)), ops.constant(1))
+    places = ops.clamp(positions, 0, WINDOW - 1)
+    state = ops.scatter_update(shifted, places, last, ops.constant(1), name="state")
+    row = ops.add(row, ops.reduce_mean(state, ops.constant([1]), True))
+    logits = ops.matmul(row, make_matrix(WIDTH, WORDS, 1), False, False, name="logits")
+    return finish(logits, [ops.assign(state, variable)], [ids, mask, positions, beams])
 
 
 def finish(output: ov.Node, sinks: Sequence[ov.Node], inputs: Sequence[ov.Node]) -> ov.Model:

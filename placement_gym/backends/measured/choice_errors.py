@@ -110,6 +110,17 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     return 0.0
 
 
+def rois_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+    """Compare picked boxes with the nearest of all, and the scores of these with the best."""
+    boxes, scores = (array.astype(np.float64) for array in inputs)
+    picked = outputs[0].astype(np.float64)[: len(scores)]
+    apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]
+    distance = np.maximum.reduce(apart)
+    found, best = np.sort(scores[distance.argmin(axis=1)]), np.sort(scores)
+    error_of_scores = relative_to(scores, found - best[len(best) - len(found) :])
+    return max(relative_to(boxes, distance.min(axis=1)), error_of_scores)
+
+
 def find_corners(boxes: FloatArray, encoding: str) -> FloatArray:
     """(n, 2, 2) lower and upper corners of boxes, two opposite ones or a centre and a size."""
     first, second = boxes[:, :2], boxes[:, 2:]
@@ -147,6 +158,7 @@ def relative_to(values: Array, difference: Array) -> float:
 ERRORS: Mapping[str, Error] = {
     "TopK": topk_error,
     "NonMaxSuppression": nms_error,
+    "ExperimentalDetectronTopKROIs": rois_error,
     "Convert": convert_error,
     "Greater": comparison_error(np.greater),
     "GreaterEqual": comparison_error(np.greater_equal),

@@ -2,7 +2,8 @@
 
 Rounding may change their results without any fault, and all that follows with them. Outputs behind
 a choice are compared with those of the reference for the placement's own choice; the choice itself
-by the reference's values that it picks, which have to be as good within the tolerance.
+by the reference's values that it picks, which have to be as good within the tolerance. Operators
+that choose inside are choices too, and are compared by their results.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
+from placement_gym.backends.measured.result_errors import LABELS, RESULT_ERRORS
 from placement_gym.base.texts import join_words
+from placement_gym.graph.bodies import list_inside
 from placement_gym.workloads.runs import Inputs, Outputs
 
 if TYPE_CHECKING:
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 CHOICE = {"TopK": 1}
 """Index of the output that is the choice, where that is not the first."""
+PADDED = ("NonMaxSuppression", "MulticlassNms", "MatrixNms")
+"""Those of which a GPU returns as many rows as there may be, and fills the free ones with -1."""
+EXACT_KINDS = ("Convert", "Equal", "NotEqual")
+"""Choices that no rounding changes where they compare whole numbers, as masks of tokens."""
+KEEPS_WHOLE = ("Convert", "Add", "Subtract", "Reshape", "Squeeze", "Unsqueeze", "Broadcast")
+"""Operators that make whole numbers of whole ones: the few between a mask and its choice."""
 MAX_RULES = 4
 """Outputs behind choices that are described one by one: ours."""
 
@@ -37,8 +46,9 @@ class Choice:
     Attributes:
         name: Its name.
         kind: Its type.
-        sources: (n_inputs,) name and output index of the node that makes each of its inputs.
-        ports: Indices of its outputs that others read.
+        sources: Name and output index of what it is judged by, on the reference: each of its
+            inputs, or its own outputs if it chooses inside.
+        ports: Indices of its outputs that others read; all, if it chooses inside.
         attributes: Those of OpenVINO.
     """
 
@@ -51,30 +61,79 @@ class Choice:
     @classmethod
     def find(cls, node: ov.Node) -> Choice | None:
         """The choice that a node makes, if it makes one by real numbers and others read it."""
-        kind, inputs = node.get_type_name(), node.inputs()
+        name, kind, inputs = node.get_friendly_name(), node.get_type_name(), node.inputs()
+        if kind in RESULT_ERRORS:
+            inside = list(list_inside(node))
+            if inside and all(cls.find(one) is None for one in inside):
+                return None
+            ports = tuple(range(node.get_output_size()))
+            sources = tuple((name, port) for port in ports)
+            return cls(name, kind, sources, ports, node.get_attributes())
         if kind not in ERRORS or not inputs[0].get_element_type().is_real():
+            return None
+        if kind in EXACT_KINDS and all(is_whole(port.get_source_output()) for port in inputs):
             return None
         read = [port.get_index() for port in node.outputs() if port.get_target_inputs()]
         chosen = node.output(CHOICE.get(kind, 0))
-        if chosen.get_index() not in read or chosen.get_element_type().is_real():
+        if chosen.get_index() not in read:
+            return None
+        if kind == "Convert" and chosen.get_element_type().is_real():
             return None
         if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
             return None
         made = (port.get_source_output() for port in inputs)
         sources = tuple((port.get_node().get_friendly_name(), port.get_index()) for port in made)
-        return cls(node.get_friendly_name(), kind, sources, tuple(read), node.get_attributes())
+        return cls(name, kind, sources, tuple(read), node.get_attributes())
+
+    @property
+    def rule(self) -> str:
+        """Describe how it is judged."""
+        if self.kind in LABELS:
+            return "of which half has to be the reference's within the tolerance"
+        if self.is_inside:
+            return "whose rows have to be the reference's within the tolerance, or nearly tie"
+        return "which has to be as good within the tolerance"
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it returns no index of what it picked."""
+        return self.kind in RESULT_ERRORS
 
     def find_error(
-        self, inputs: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
+        self, values: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
     ) -> float:
-        """The relative error of its outputs, see ``choice_errors``."""
+        """The relative error of its outputs, given the values of ``sources``.
+
+        See ``choice_errors`` and ``result_errors``.
+        """
+        outputs = {port: self.drop_free(array) for port, array in outputs.items()}
         try:
-            return ERRORS[self.kind](inputs, outputs, self.attributes, limit)
+            if self.is_inside:
+                own = dict(zip(self.ports, values, strict=True))
+                return RESULT_ERRORS[self.kind](own, outputs, self.attributes, limit)
+            return ERRORS[self.kind](values, outputs, self.attributes, limit)
         except ValueError:  # of other shapes
             return WRONG
 
+    def drop_free(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Drop rows in which a device has put nothing."""
+        if self.kind not in PADDED or array.ndim != 2:
+            return array
+        return array[(array != -1).any(axis=1)]
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+
+def is_whole(port: ov.Output) -> bool:
+    """Whether an output holds whole numbers, which are computed without rounding."""
+    node = port.get_node()
+    if node.get_type_name() == "Constant":
+        return bool(np.all(node.data == np.rint(node.data)))
+    if not port.get_element_type().is_real():
+        return True
+    sources = [made.get_source_output() for made in node.inputs()]
+    return node.get_type_name() in KEEPS_WHOLE and all(map(is_whole, sources))
 
 
 class ChoosingModel:
@@ -85,12 +144,14 @@ class ChoosingModel:
 
     Attributes:
         choices: Its choices, in the order of the model.
+        owners: The choice of each of their outputs.
     """
 
     def __init__(self, model: ov.Model) -> None:
         self.model = model
         found = map(Choice.find, model.get_ordered_ops())
         self.choices = [choice for choice in found if choice is not None]
+        self.owners = [choice for choice in self.choices for _ in choice.ports]
         self.n_outputs = len(model.outputs)
 
     @cached_property
@@ -115,7 +176,8 @@ class ChoosingModel:
                 given[-1].set_friendly_name(f"{choice.name}/{port.get_index()}/choice")
                 for reader in list(port.get_target_inputs()):
                     reader.replace_source_output(given[-1].output(0))
-            read += [port.get_source_output() for port in node.inputs()]
+            made = [port.get_source_output() for port in node.inputs()]
+            read += node.outputs() if choice.is_inside else made
         return add_results(model, read, given)
 
     def copy(self) -> tuple[ov.Model, dict[str, ov.Node]]:
@@ -131,8 +193,31 @@ class ChoosingModel:
 
     def force(self, samples: Sequence[Sequence[Inputs]], tapped: Outputs) -> list[Sequence[Inputs]]:
         """Inputs of ``forced`` for each inference of samples, with the choices in ``tapped``."""
-        made = (chosen for _, chosen in self.split(tapped, sum(map(len, samples))))
+        made = (
+            map(Choice.drop_free, self.owners, chosen)
+            for _, chosen in self.split(tapped, sum(map(len, samples)))
+        )
         return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
+
+    def trim(self, outputs: Outputs, expected: Outputs, tapped: Outputs) -> Outputs:
+        """Cut off what a device computes from rows that it leaves free, if it does.
+
+        Args:
+            outputs: Of a placement.
+            expected: Those that ``find_errors`` returned.
+            tapped: Those of ``tapped``, of the same inferences.
+        """
+        has_free = any(
+            choice.drop_free(array).size < array.size
+            for _, chosen in self.split(tapped, len(outputs) // self.n_outputs)
+            for choice, array in zip(self.owners, chosen, strict=True)
+        )
+        if not has_free:
+            return outputs
+        return [
+            array if array.shape == rows.shape else array[tuple(map(slice, rows.shape))]
+            for array, rows in zip(outputs, expected, strict=True)
+        ]
 
     def find_errors(
         self, samples: Sequence[Sequence[Inputs]], forced: Outputs, limit: float
@@ -159,15 +244,15 @@ class ChoosingModel:
 
     def list_rules(self) -> list[str]:
         """Describe how outputs behind choices are compared, a line for each of the first few."""
-        names = {choice.name: str(choice) for choice in self.choices}
+        by_name = {choice.name: choice for choice in self.choices}
         behind = {
-            name_output(port): join_words(found)
+            name_output(port): [by_name[name] for name in found]
             for port in self.model.outputs
-            if (found := [names[name] for name in find_before(port, frozenset(names))])
+            if (found := find_before(port, frozenset(by_name)))
         }
         rules = [
-            f"output {name!r} stands behind {choices}: compared for the placement's own choice, "
-            "which has to be as good within the tolerance"
+            f"output {name!r} stands behind {join_words(list(map(str, choices)))}: compared for "
+            f"the placement's own choice, {join_words(sorted({one.rule for one in choices}))}"
             for name, choices in islice(behind.items(), MAX_RULES)
         ]
         more = len(behind) - MAX_RULES

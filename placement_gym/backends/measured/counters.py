@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
+from placement_gym.base.errors import EngineError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.machine import compile_on
-from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.runs import Beat, Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -21,8 +24,13 @@ if TYPE_CHECKING:
 
 WARMUP = 5
 """Inferences before the first counted one, in which caches fill: ours."""
-WHOLE = ""
-"""Key of the inferences' own time among those of primitives."""
+BATCHES = 5
+"""Batches of inferences, of whose means the median is taken: ours. An average in whole microseconds
+over n inferences states their total to within n of them, so that the mean of a batch of b is exact
+to n / b: 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
+MICROSECOND = timedelta(microseconds=1)
+MAX_COUNTED = 10
+"""Counters' sum, as a multiple of the latency, above which a batch does not count: ours."""
 MAX_UNOWNED_SHARE = 0.02
 """Share of the counted time of primitives that belong to no operator, above which the user gets a
 message: ours."""
@@ -46,27 +54,100 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     steps, beat = engine.samples[0][:1] if prefill else engine.samples[0], engine.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     beat("compiling with counters")
-    compiled = compile_on(engine.core, engine.model, spec, "the model", {"PERF_COUNT": True})
-    beat("the first inference with counters")
-    request = compiled.create_infer_request()
-    request.infer(dict(enumerate(steps[0])))
-    samples: dict[str, list[float]] = {}
-    latencies_ms = []
-    # The first runs warm caches up, as before any measurement.
-    for run in range(WARMUP + engine.protocol.counter_inferences):
-        times_ms = run_with_counters(request, engine.request.repeat(steps), beat)
-        if run >= WARMUP:
-            latencies_ms.append(times_ms.pop(WHOLE, 0.0))
-            for name, ms in times_ms.items():
-                samples.setdefault(name, []).append(ms)
-    medians = {name: float(np.median(ms)) for name, ms in samples.items()}
-    times, unowned_ms = give_to_operators(graph, medians, members_of_primitives(compiled))
-    message = describe_unexplained(
-        float(times.sum()), unowned_ms, float(np.median(latencies_ms or [0.0]))
+    # Each stream has counters of its own, and any of them may run an inference.
+    alone = spec.with_streams(1) if spec.host else spec
+    compiled = compile_on(engine.core, engine.model, alone, "the model", {"PERF_COUNT": True})
+    counted = CountedRequest(compiled.create_infer_request(), averaged=spec.host, beat=beat)
+    counted.run(steps[:1])
+    latency_ms, times_ms = time_primitives(
+        counted, engine.request.repeat(steps), engine.protocol.counter_inferences
     )
+    times, unowned_ms = give_to_operators(graph, times_ms, members_of_primitives(compiled))
+    message = describe_unexplained(float(times.sum()), unowned_ms, latency_ms)
     if message:
         engine.reporter.print_message(f"{spec.name}: {message}")
     return times
+
+
+class CountedRequest:
+    """The only request of a model that is compiled with counters, and their totals so far.
+
+    Counters of the CPU's plugin are averages over all inferences since the model was compiled, in
+    whole microseconds: the first one, which is cold, and every one that was interrupted is in all
+    later readings, so that only differences of totals are times. Those of other plugins are of the
+    last inference.
+    """
+
+    def __init__(self, request: ov.InferRequest, averaged: bool, beat: Beat) -> None:
+        self.request, self.averaged, self.beat = request, averaged, beat
+        self.inferences = 0
+        self.totals_us: Counter[str] = Counter()
+
+    def run(self, steps: Sequence[Inputs]) -> float:
+        """Run each step on a state that is reset, and return the ms of the inferences."""
+        self.request.reset_state()
+        latency_ms = 0.0
+        for inputs in steps:
+            self.beat("an inference with counters")
+            start_s = perf_counter()
+            self.request.infer(dict(enumerate(inputs)))
+            latency_ms += (perf_counter() - start_s) * 1e3
+            self.inferences += 1
+            self.add_reading()
+        return latency_ms
+
+    def add_reading(self) -> None:
+        reading: Counter[str] = Counter()
+        # Integers: later differences of a total of 1e18 us, by a clock that was set, are exact.
+        for primitive in self.request.profiling_info:
+            reading[primitive.node_name] += primitive.real_time // MICROSECOND
+        if self.averaged:
+            self.totals_us = Counter({name: us * self.inferences for name, us in reading.items()})
+        else:
+            self.totals_us.update(reading)
+
+
+def time_primitives(
+    counted: CountedRequest, steps: Sequence[Inputs], runs: int
+) -> tuple[float, dict[str, float]]:
+    """Time the primitives of a request whose inputs are set.
+
+    Args:
+        counted: The request.
+        steps: Inputs of each inference of a run; an empty list keeps those that are set.
+        runs: Number of counted runs.
+
+    Returns:
+        The ms of a run, and primitive -> its ms in a run; medians of the means of ``BATCHES``.
+
+    Raises:
+        EngineError: The counters are those of a clock that is being set.
+    """
+    # The first runs warm caches up, as before any measurement.
+    for _ in range(WARMUP):
+        counted.run(steps)
+    size = -(-runs // BATCHES)
+    batches = []
+    for _ in range(runs // size):
+        before = counted.totals_us.copy()
+        latency_ms = sum(counted.run(steps) for _ in range(size)) / size
+        times_us = {name: (us - before[name]) / size for name, us in counted.totals_us.items()}
+        # Counters of the CPU's plugin are differences of the system's time, which may be set.
+        if (
+            not counted.averaged
+            or sum(map(abs, times_us.values())) < MAX_COUNTED * latency_ms * 1e3
+        ):
+            batches.append((latency_ms, times_us))
+    if not batches:
+        raise EngineError(
+            f"the counters of operators add up to more than {MAX_COUNTED} times the inference, as "
+            "the system's clock is being set: measure again when it runs steadily"
+        )
+    latency_ms = float(np.median([ms for ms, _ in batches]))
+    medians_us = {
+        name: float(np.median([us.get(name, 0.0) for _, us in batches])) for name in batches[-1][1]
+    }
+    return latency_ms, {name: max(us, 0.0) / 1e3 for name, us in medians_us.items()}
 
 
 def give_to_operators(
@@ -129,32 +210,6 @@ def describe_unexplained(counted_ms: float, unowned_ms: float, latency_ms: float
             "one factor for all operators makes up for it"
         )
     return "; ".join(remarks)
-
-
-def run_with_counters(
-    request: ov.InferRequest, steps: Sequence[Inputs], beat: Callable[[str], object]
-) -> dict[str, float]:
-    """Run each step on a state that is reset; primitive -> its ms in all of them together.
-
-    Args:
-        request: Of a model that is compiled with counters.
-        steps: Inputs of each inference; an empty list keeps those that are set.
-        beat: Called with the name of each step as it begins.
-
-    Returns:
-        The times, and with the key ``WHOLE`` that of the inferences.
-    """
-    request.reset_state()
-    total = {WHOLE: 0.0}
-    for inputs in steps:
-        beat("an inference with counters")
-        start_s = perf_counter()
-        request.infer(dict(enumerate(inputs)))
-        total[WHOLE] += (perf_counter() - start_s) * 1e3
-        for primitive in request.profiling_info:
-            ms = primitive.real_time.total_seconds() * 1e3
-            total[primitive.node_name] = total.get(primitive.node_name, 0.0) + ms
-    return total
 
 
 def query_primitives(

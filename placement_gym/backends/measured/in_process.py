@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cached_property
 from time import perf_counter
@@ -31,10 +32,11 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
+from placement_gym.hardware.devices import usable_cores
 from placement_gym.hardware.machine import register
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.workloads.runs import Outputs
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -84,7 +86,7 @@ class MeasuredBackend(MeasuringBackend):
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.request = problem.units.graph.request
-        self.samples = [self.request.draw(model, n) for n in range(self.request.n_samples)]
+        self.samples = [draw(self.request, model, n) for n in range(self.request.n_samples)]
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.reference_outputs = ReferenceOutputs(self, tolerance)
@@ -116,18 +118,12 @@ class MeasuredBackend(MeasuringBackend):
             )
         return measurement_lock(self.reporter)
 
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self)
-
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
-            reference_placement = self.problem.single(self.problem.reference_device)
             try:
                 # The reference needs no second copy: its speed-up over itself is 1 by definition.
-                is_reference = np.array_equal(assignment, reference_placement)
+                is_reference = np.array_equal(assignment, self.reference_placement)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)
             except UserError:
@@ -159,7 +155,8 @@ class MeasuredBackend(MeasuringBackend):
         """A race over several compilations; the first is the others' reference.
 
         Each round compiles every placement that is still in the race. One that is clearly slower
-        than the fastest drops out; the race ends when the noise of the others allows a verdict.
+        than the fastest drops out; the race ends when the noise of the others allows a verdict, or
+        where compiling takes so long that ``final_s`` are over.
 
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
@@ -169,15 +166,22 @@ class MeasuredBackend(MeasuringBackend):
         race, protocol = Race(len(assignments)), self.protocol
         compiled: list[list[Compilation]] = [[] for _ in assignments]
         measured: list[Measurement] = []
+        start_s, most_rounds = perf_counter(), protocol.final_compiles
+
+        def count(part_of_round: float = 0.0) -> None:
+            self.reporter.count(len(race.compilations) + part_of_round, measured)
+
         with self.lock():
             try:
-                while len(race.compilations) < protocol.final_compiles:
-                    self.run_round(assignments, race, compiled)
+                while len(race.compilations) < most_rounds:
+                    self.run_round(assignments, race, compiled, count)
                     measured = self.summarize_race(race, compiled)
-                    self.reporter.count(len(race.compilations), measured)
+                    count()
                     race.drop_slower(protocol.noise)
                     if race.is_decided(protocol.noise, protocol.final_noise):
                         break
+                    round_s = (perf_counter() - start_s) / len(race.compilations)
+                    most_rounds = protocol.most_rounds(round_s)
             except UserError:
                 raise
             except Exception as error:
@@ -195,14 +199,29 @@ class MeasuredBackend(MeasuringBackend):
         return [mark_busy(check_values(measurement)) for measurement in measurements]
 
     def run_round(
-        self, assignments: Sequence[IntArray], race: Race, compiled: Sequence[list[Compilation]]
+        self,
+        assignments: Sequence[IntArray],
+        race: Race,
+        compiled: Sequence[list[Compilation]],
+        count: Callable[[float], object],
     ) -> None:
         """Compile and time the placements that are still in a race, and release them afterwards.
 
         The order of compilation and of warming up changes each time, so that it favours none.
+        After each compilation ``count`` gets the part of the round that is done.
         """
         step = -1 if len(race.compilations) % 2 else 1
-        arms = [self.compile_and_check(assignments[arm]) for arm in race.live[::step]][::step]
+        order = [assignments[arm] for arm in race.live[::step]]
+        arms = []
+        for arm in self.compile_all(order):
+            arms.append(arm)
+            count(len(arms) / (len(order) + 1))
+        for assignment, arm in zip(order, arms, strict=True):
+            # Needs no copy of its own whose outputs others are compared with.
+            if np.array_equal(assignment, self.reference_placement):
+                self.references.setdefault(self.objective, arm)
+            self.reference_outputs.check(arm.outputs(), assignment)
+        arms = arms[::step]
         race.run(self.warm_up(arms[::step])[::step], self.protocol.final_rounds)
         for number, arm in zip(race.live, arms, strict=True):
             compiled[number].append(arm.summarize())
@@ -214,6 +233,19 @@ class MeasuredBackend(MeasuringBackend):
             candidate.forget()
         timers = [candidate.inferences.find_timer() for candidate in candidates]
         return [timer or arm for timer, arm in zip(timers, arms, strict=True)]
+
+    def compile_all(self, assignments: Sequence[IntArray]) -> Iterator[CompiledPlacement]:
+        """Compile placements on CPUs at the same time: OpenVINO takes one core for each.
+
+        Other plugins tell what a placement holds by what they held before it. With several requests
+        in flight a compilation includes times.
+        """
+        together = self.protocol.goal.serial and all(d.host for d in self.problem.devices)
+        if not together:
+            yield from map(self.compile, assignments)
+            return
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            yield from pool.map(self.compile, assignments)
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -280,13 +312,16 @@ class MeasuredBackend(MeasuringBackend):
         return ThroughputCompiler(self)
 
     @property
+    def reference_placement(self) -> IntArray:
+        """(n_units,) the reference device alone."""
+        return self.problem.single(self.problem.reference_device)
+
+    @property
     def reference(self) -> CompiledPlacement:
         """The reference device alone, compiled once for each objective and kept."""
-        objective = self.protocol.objective
-        if objective not in self.references:
-            placement = self.problem.single(self.problem.reference_device)
-            self.references[objective] = self.compile(placement)
-        return self.references[objective]
+        if self.objective not in self.references:
+            self.references[self.objective] = self.compile(self.reference_placement)
+        return self.references[self.objective]
 
     def check_reference(self) -> None:
         try:

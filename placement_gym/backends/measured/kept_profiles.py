@@ -28,7 +28,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-PROFILE_METHOD = 2
+PROFILE_METHOD = 3
 """Version of the method: raise it with any change of what is measured or written, so that older
 files are not read."""
 
@@ -126,17 +126,17 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 
 def list_paths(backend: MeasuringBackend, quick: bool) -> list[Path]:
-    """Where profiles of a backend may be kept, full ones first, also of version 0.3, by names."""
+    """Where profiles of a backend may be kept, full ones first."""
     kinds = (False, True) if quick else (False,)
-    return [profile_path(backend, kind, by_name) for kind in kinds for by_name in (False, True)]
+    return [profile_path(backend, kind) for kind in kinds]
 
 
-def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool = False) -> Path:
+def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
     """Return the path of this machine's profile of a backend's problem and way of splitting.
 
     It depends on everything that determines latencies: units, devices with their properties, way
-    of splitting, this machine and the version of OpenVINO; on names of operators only if
-    ``by_name``, as some differ each time that a model is read.
+    of splitting, this machine and the version of OpenVINO; not on names of operators, as some
+    differ each time that a model is read.
     """
     import openvino as ov
 
@@ -144,7 +144,7 @@ def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool =
     own_inputs = problem.units.graph.request.own.fingerprint
     identity = {
         "alias": backend.alias,
-        "problem": problem.fingerprint(by_name),
+        "problem": problem.fingerprint(by_name=False),
         "devices": [device.to_json() for device in problem.devices],
         "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,

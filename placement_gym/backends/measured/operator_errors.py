@@ -8,6 +8,7 @@ than in the whole model, so that an error is a suspicion, to be confirmed by pla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, StageMo
 from placement_gym.backends.measured.outputs import is_string, relative_error
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.graph.parts import separate_parts
+from placement_gym.graph.random_operators import find_random
 from placement_gym.hardware.machine import compile_on
-from placement_gym.models.random_operators import find_random
 from placement_gym.models.tensors import Input, as_input, read_values
 
 if TYPE_CHECKING:
@@ -94,9 +95,12 @@ def find_choice_error(
     choice: Choice, made: Mapping[Port, Array], known: Mapping[Port, Array], limit: float
 ) -> float:
     """The error of a choice by the values that it picks; NaN where one of those is not known."""
+    outputs = {index: array for (name, index), array in made.items() if name == choice.name}
+    if choice.is_inside:  # outputs that nothing reads are not known, and not judged
+        sources = tuple((choice.name, port) for port in outputs)
+        choice = replace(choice, ports=tuple(outputs), sources=sources)
     if not all(port in known for port in choice.sources):
         return np.nan
-    outputs = {index: array for (name, index), array in made.items() if name == choice.name}
     return choice.find_error([known[port] for port in choice.sources], outputs, limit)
 
 

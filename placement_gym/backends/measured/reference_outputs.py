@@ -28,10 +28,10 @@ from placement_gym.backends.measured.tolerance import find_tolerance, measure_ro
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
+from placement_gym.graph.random_operators import find_random
 from placement_gym.hardware.machine import compile_on, register
-from placement_gym.models.random_operators import find_random
 from placement_gym.models.shared_constants import separate_constants, shared_constants
-from placement_gym.workloads.runs import Inputs, Outputs
+from placement_gym.workloads.runs import Inputs, Outputs, start
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -131,7 +131,7 @@ class ReferenceOutputs:
             EngineFailureError: They differ.
             UserError: The reference device computes the model wrong.
         """
-        expected, chosen = self.expect(outputs, assignment)
+        outputs, expected, chosen = self.expect(outputs, assignment)
         difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
             self.check_shared_constants(outputs)
@@ -143,29 +143,33 @@ class ReferenceOutputs:
         Raises:
             UserError: The reference device computes the model wrong.
         """
-        expected, chosen = self.expect(outputs, assignment)
+        outputs, expected, chosen = self.expect(outputs, assignment)
         error = max([error_of_steady(outputs, expected, self.steady), *chosen.values()])
         if error > self.tolerance:
             self.check_shared_constants(outputs)
         return error
 
-    def expect(self, outputs: Outputs, assignment: IntArray) -> tuple[Outputs, dict[str, float]]:
-        """What to compare a placement's outputs with, and the error of each choice.
+    def expect(
+        self, outputs: Outputs, assignment: IntArray
+    ) -> tuple[Outputs, Outputs, dict[str, float]]:
+        """A placement's outputs, what to compare them with, and the error of each choice.
 
-        Where they differ from the reference's, these are its outputs for the placement's choices.
+        Where they differ from the reference's, these are its outputs for the placement's choices,
+        and rows that a device leaves free are cut off.
         """
         choices, steady = self.choosing.choices, self.steady
         if not choices or error_of_steady(outputs, self.expected, steady) <= self.tolerance:
-            return self.expected, {}
+            return outputs, self.expected, {}
         tapped = self.engine.run_variant(self.choosing.tapped, assignment)
-        return self.follow_choices(self.engine.samples, tapped, self.tolerance)
+        expected, chosen = self.follow_choices(self.engine.samples, tapped, self.tolerance)
+        return self.choosing.trim(outputs, expected, tapped), expected, chosen
 
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """As ``expect``, for what ``ChoosingModel.tapped`` returned for these samples."""
+        """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
         chosen = self.choosing.force(samples, tapped)
-        forced = self.engine.request.start(self.forced, chosen, self.engine.reporter.beat)
+        forced = start(self.engine.request, self.forced, chosen, self.engine.reporter.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
@@ -215,7 +219,7 @@ class ReferenceOutputs:
         with suppress(RuntimeError, EngineError):
             separate = separate_constants(engine.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            return engine.request.start(request, engine.samples, engine.reporter.beat).outputs()
+            return start(engine.request, request, engine.samples, engine.reporter.beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:

@@ -21,12 +21,11 @@ class Reporter:
     Attributes:
         beat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
-        count: Called after each round of several placements with the number of finished rounds
-            and the measurements by them.
+        count: Called as ``OnRounds``.
         wait: Called every second of a wait with its reason, and with an empty text afterwards.
     """
 
     beat: Callable[[str], object] = lambda stage: None
     print_message: Callable[[str], object] = print_to_stderr
-    count: Callable[[int, Sequence[Measurement]], object] = lambda rounds, measured: None
+    count: Callable[[float, Sequence[Measurement]], object] = lambda rounds, measured: None
     wait: Callable[[str], object] = show_waiting

@@ -25,13 +25,12 @@ from placement_gym.backends.measured.interference import (
     find_share,
     read_usage,
 )
+from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.ratios import is_above_one, is_below_one
 
 MIN_ROUNDS = 2
 """Rounds before an answer: the fewest that have a spread."""
-MIN_COMPILATIONS = 3
-"""Compilations before a verdict: one model compiled twice differs by ``COMPILATION_SPREAD``."""
 MAX_DISTURBED_FACTOR = 2
 """Rounds at most, as a multiple of those requested, while other programs disturb them: ours, which
 doubles the time of a measurement at worst."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from placement_gym.workloads.objectives import Objective, find_objective
+
+MIN_COMPILATIONS = 3
+"""Compilations before a verdict: one model compiled twice differs by ``COMPILATION_SPREAD``."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class TimingProtocol:
             may need less.
         final_compiles: Largest number of compilations of a finalist.
         final_noise: As ``noise``, of finalists that are about as fast as their rival.
+        final_s: Seconds after which finalists are not compiled again, once a verdict is possible:
+            thousands of operators take seconds to compile; see ``most_rounds``.
         fit_placements: Minimum number of placements that a profile is fitted to.
         counter_inferences: Inferences on each device whose counters a profile reads.
         objective: ``"latency"`` of one request at a time, or ``"throughput"`` of several: the time
@@ -39,6 +45,7 @@ class TimingProtocol:
     final_repeats: int = 4
     final_compiles: int = 8
     final_noise: float = 0.02
+    final_s: float = float("inf")
     fit_placements: int = 24
     counter_inferences: int = 30
     objective: str = "latency"
@@ -55,11 +62,20 @@ class TimingProtocol:
         """Largest number of samples in each compilation of a finalist."""
         return min(self.final_repeats, self.goal.final_repeats)
 
+    def most_rounds(self, round_s: float) -> int:
+        """Largest number of compilations of finalists if each round takes so long."""
+        if not round_s > 0.0:  # nan if it is unknown
+            return self.final_compiles
+        in_time = max(self.final_s / round_s, MIN_COMPILATIONS)
+        return ceil(min(in_time, self.final_compiles))
+
 
 FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
 """For measurements that a fit averages: many quick ones, none cut short by racing."""
 
-QUICK = TimingProtocol(repeats=4, racing=False, fit_placements=0, counter_inferences=8)
+QUICK = TimingProtocol(
+    repeats=4, racing=False, final_s=30.0, fit_placements=0, counter_inferences=8
+)
 """For a plan within a minute: rough costs, which a measurement checks."""
 
 FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)

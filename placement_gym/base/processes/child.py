@@ -75,7 +75,7 @@ class Child:
         module: str,
         start: Json,
         keep_log: bool = True,
-        on_steps: Callable[[int, Any], object] | None = None,
+        on_steps: Callable[[float, Any], object] | None = None,
     ) -> None:
         self.owner = os.getpid()
         self.on_steps = on_steps

@@ -49,8 +49,8 @@ class Parent:
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
-    def count(self, steps: int, found: Any = None) -> None:
-        """Send the number of finished steps of a request, and what they found until now."""
+    def count(self, steps: float, found: Any = None) -> None:
+        """Send how many steps of a request are done, and what they found until now."""
         self.tell(steps=steps, found=found)
 
     def print_message(self, text: str) -> None:

@@ -130,11 +130,13 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBacke
 def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
-    rounds: list[int] = []
+    rounds: list[float] = []
     known: list[Sequence[Measurement]] = []
     shared.on_rounds = lambda done, measured: (rounds.append(done), known.append(measured))
     first, second = shared.remeasure([shared.problem.single(0), assignment(CHESSBOARD)])
-    assert rounds == [1, 2, 3, 4][: shared.protocol.final_compiles]
+    whole = [done for done in rounds if done == int(done)]
+    assert whole == [1, 2, 3, 4][: shared.protocol.final_compiles]
+    assert rounds == sorted(rounds)
     assert list(known[-1]) == [first, second]
     assert first.reference_ms == second.reference_ms
     assert pid_of(shared) == before

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import platform
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +20,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.devices import TESTBED, usable_cores
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
@@ -80,9 +77,8 @@ def test_quick_profile_is_measured_only_without_a_full_one(
 
 
 @pytest.mark.usefixtures("own_cache")
-@pytest.mark.parametrize("by_name", [True, False])
-def test_a_profile_is_found_by_names_as_in_version_0_3_and_without(
-    measured: list[TimingProtocol], tmp_path: Path, by_name: bool
+def test_a_profile_is_found_where_a_second_read_changes_names(
+    measured: list[TimingProtocol], tmp_path: Path
 ) -> None:
     file = save_pb(tmp_path / "net.pb")
     first, second = (
@@ -92,24 +88,10 @@ def test_a_profile_is_found_by_names_as_in_version_0_3_and_without(
     graph, other = first.problem.units.graph, second.problem.units.graph
     assert graph.names != other.names
     costs = replace(analytic(graph, TESTBED), source="profiled")
-    kept_profiles.keep(costs, kept_profiles.profile_path(first, by_name=by_name), "the profile")
+    kept_profiles.keep(costs, kept_profiles.profile_path(first), "the profile")
     assert kept_profiles.load_or_measure(first, quiet=True).fingerprint == costs.fingerprint
-    assert (kept_profiles.load_kept_profile(second) is None) is by_name
+    assert kept_profiles.load_kept_profile(second) is not None
     assert measured == []
-
-
-def test_a_profile_by_names_has_the_path_that_version_0_3_gave_it(tiny: MeasuringBackend) -> None:
-    identity = {
-        "alias": tiny.alias,
-        "problem": tiny.problem.fingerprint(),
-        "devices": [device.to_json() for device in TESTBED],
-        "machine": [platform.node(), platform.processor(), usable_cores()],
-        "openvino": ov.__version__,
-        "method": 2,
-    }
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    path = kept_profiles.profile_path(tiny, by_name=True)
-    assert path.name == f"profile-tiny-{digest}.json"
 
 
 @pytest.mark.usefixtures("own_cache")

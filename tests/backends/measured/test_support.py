@@ -9,10 +9,11 @@ import openvino as ov
 import pytest
 
 from placement_gym.backends.measured.assembly import find_supported
-from placement_gym.backends.measured.inspection_process import inspect
+from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.problem.problem import Problem
 
@@ -83,3 +84,21 @@ def test_unit_with_an_unsupported_operator_does_not_run_there(
     for unit in range(problem.n_units):
         kinds = {graph.types[i] for i in np.flatnonzero(problem.units.of_operator == unit)}
         assert problem.supported[unit, 2] == (not kinds & REFUSED["NPU"])
+
+
+def test_devices_of_one_plugin_are_asked_once_what_they_support(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    class WatchedCore(ov.Core):
+        def query_model(self, model: Any, device_name: str, *rest: Any) -> dict[str, str]:
+            asked.append(device_name)
+            found: dict[str, str] = super().query_model(model, device_name, *rest)
+            return found
+
+    monkeypatch.setattr(ov, "Core", WatchedCore)
+    first, second = inspect(load("tiny"), TESTBED).operators
+    assert asked == ["CPU"]
+    assert first
+    assert first == second

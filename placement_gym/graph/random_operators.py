@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from placement_gym.graph.bodies import list_inside
+
 if TYPE_CHECKING:
     import openvino as ov
 
@@ -12,8 +14,6 @@ RANDOM = ("RandomUniform", "Multinomial")
 """Types that draw; readers of other formats make normal, Bernoulli and Poisson draws, and dropout,
 of these.
 """
-BODIES = ("get_function", "get_then_body", "get_else_body")
-"""Methods of control flow that return what is inside."""
 
 
 def find_random(model: ov.Model) -> dict[str, str]:
@@ -24,8 +24,5 @@ def find_random(model: ov.Model) -> dict[str, str]:
 
 def drawn(node: ov.Node) -> Iterator[str]:
     """The types of an operator and of those in its bodies that draw."""
-    if node.get_type_name() in RANDOM:
-        yield node.get_type_name()
-    for body in (getattr(node, method)() for method in BODIES if hasattr(node, method)):
-        for inner in body.get_ordered_ops():
-            yield from drawn(inner)
+    kinds = (one.get_type_name() for one in (node, *list_inside(node)))
+    return (kind for kind in kinds if kind in RANDOM)

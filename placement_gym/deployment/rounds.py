@@ -1,0 +1,32 @@
+"""Rounds of a race on a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.progress import progress_bar
+
+
+@contextmanager
+def show_rounds(backend: MeasuringBackend, description: str, quiet: bool) -> Iterator[OnRounds]:
+    """Show the rounds of ``backend.remeasure`` in this block; there are fewer of long ones.
+
+    Yields:
+        What shows them, for a caller that has to note them, too.
+    """
+    protocol = backend.protocol
+    with progress_bar(
+        protocol.final_compiles, "rounds at most", quiet, description=description
+    ) as progress:
+        task = progress.tasks[0]
+
+        def show(rounds: float, _: Sequence[Measurement] = ()) -> None:
+            # Not by `update`, which would forget the times of the rounds before.
+            task.total = protocol.most_rounds((task.elapsed or 0.0) / rounds)
+            progress.update(task.id, completed=rounds)
+
+        backend.on_rounds = show
+        yield show
