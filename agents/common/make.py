@@ -125,7 +125,8 @@ class LearnedAgent:
             seed=seed,
             **{**arguments, "n_steps": rollouts.count_steps(n_steps, venv)},
         )
-        model.rollouts, model.steps_together = rollouts, n_steps
+        if venv is not env:  # what is given as a VecEnv is stepped as it is, also later
+            model.rollouts, model.steps_together = rollouts, n_steps
         silence(model)
         if weights is not None:
             load_weights(model, weights)

@@ -158,7 +158,7 @@ def test_placeto_learns_from_the_reward_that_its_environment_has() -> None:
         learner("placeto", toy(reward="speedup"))
 
 
-def test_several_graphs_are_learned_at_once_and_need_one_size() -> None:
+def test_several_graphs_are_learned_at_once_and_need_one_size(tmp_path: Path) -> None:
     envs = [simulated(name, **TWO_MODELS) for name in ("tiny", "resnet")]
     for given in (envs, DummyVecEnv([lambda env=env: env for env in envs])):  # type: ignore[misc]
         model = learner("hsdag", given)
@@ -167,6 +167,8 @@ def test_several_graphs_are_learned_at_once_and_need_one_size() -> None:
         model.learn(40)
         assert not torch.equal(weights(model), before)
         assert set(model.best) == {env.observer.graph_id for env in envs}
+        model.save(tmp_path / "model")
+        assert agents.load(tmp_path / "model", given).learn(4).n_envs == 2
     with pytest.raises(UserError, match=r"max_nodes"):
         learner("hsdag", [simulated(), simulated("resnet")])
     with pytest.raises(UserError, match="milp places in one environment"):
