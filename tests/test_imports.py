@@ -43,7 +43,14 @@ FLOORS = (
     {"bench", "deployment"},
     {"cli"},
 )
-BENCH_FLOORS = ({"run"}, {"study"}, {"known"}, {"problem_setup", "scenes"}, {"report"}, {"compare"})
+BENCH_FLOORS = (
+    {"run"},
+    {"study"},
+    {"known"},
+    {"benchmark", "problem_setup", "scenes"},
+    {"report"},
+    {"compare"},
+)
 """What is in ``bench``, the largest room, has an order too."""
 ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}
 APART = (

@@ -149,7 +149,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         start = ("best-single" if observe == FLAT else "first") if start is None else start
         reward = ("saving" if observe == FLAT else "improvement") if reward is None else reward
         check_choice("start", start, STARTS)
-        check_choice("reward", reward, PER_UNIT_REWARDS)
+        rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
         self.twin = twin

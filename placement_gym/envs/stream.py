@@ -135,7 +135,7 @@ class StreamEnv(gym.Env[Any, Any]):
         action: ``"weights"`` or ``"units"``.
         observation: ``"statistics"`` or ``"graph"``.
         episodes: Episodes of a problem before the next one is drawn.
-        make_problem: A function that makes the problem of a seed, a
+        make_problem: A function that makes the problem of a seed, a ``CostGraph`` or a
             ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
             ``devices`` and ``schedule``; graphs must keep to ``sizes``.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.

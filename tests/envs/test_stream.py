@@ -16,6 +16,7 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
+from placement_gym import CostGraph
 from placement_gym.base.errors import UserError
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.graph.families.problems import make_problem, split_of_seed
@@ -99,6 +100,18 @@ def test_problems_may_be_made_by_another_function() -> None:
     env = StreamEnv(make_problem=make_problem, n_problems=4)
     env.reset(seed=0, options={"problem": 20_002})
     assert env.current.sampled == make_problem(20_002)
+
+
+def test_problems_may_be_graphs_of_ones_own() -> None:
+    def make(seed: int) -> CostGraph:
+        ms = np.random.default_rng(seed).uniform(1, 9, (20, 2))
+        edges = [(i, i + 1) for i in range(19)]
+        return CostGraph(ms=ms, edges=edges, edge_bytes=1e6, devices=["CPU", "GPU"], gb_per_s=1)
+
+    env = StreamEnv(make_problem=make, n_problems=4, action="units")
+    _, info = env.reset(options={"problem": 20_002})
+    assert info["reference_ms"] == pytest.approx(make(20_002).ms[:, 0].sum())
+    assert env.current.simulator.semantics.schedule == "list"
 
 
 def test_a_vector_equals_single_environments() -> None:
