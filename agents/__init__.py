@@ -66,7 +66,7 @@ AGENTS: dict[str, str] = {
     "post": "agents.post:make",
     "gdp": "agents.gdp:make",
     "gcn": "agents.gdp:make_gcn",
-    "doppler": "agents.doppler.agent:make",
+    "doppler": "agents.doppler:make",
 }
 LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", "gdp", "gcn")
 """Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""

@@ -76,6 +76,11 @@ class LearnedAgent:
     algorithm: type[REINFORCE] = REINFORCE
     adapt: Adapt = keep_preset
 
+    @property
+    def __name__(self) -> str:
+        """Its name in comparisons that are given the factory itself."""
+        return self.policy.__name__
+
     def __call__(
         self,
         env: Any,

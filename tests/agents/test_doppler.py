@@ -14,7 +14,7 @@ from fakes import diamond_costs, diamond_problem
 from learned import simulated
 
 from agents.common.weights import save_weights
-from agents.doppler.agent import make
+from agents.doppler import make
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import (
     Settings,

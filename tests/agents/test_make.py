@@ -24,7 +24,7 @@ from agents.common.distribution import UnitCategorical
 from agents.common.make import read_algorithm
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.bench.run.agents import load_agent
+from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.envs import rewards
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -228,6 +228,10 @@ def test_a_model_is_saved_to_and_loaded_from_memory() -> None:
     model.save(file := io.BytesIO())
     file.seek(0)
     assert read_algorithm(file) == "agents.common.reinforce:REINFORCE"
+
+
+def test_a_factory_has_a_short_name_in_comparisons() -> None:
+    assert AgentSpec.of(load_agent("hsdag")).name == "HSDAGPolicy"
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -16,7 +16,7 @@ from stable_baselines3 import PPO
 import agents
 from agents.common.make import LearnedAgent
 from agents.common.reinforce import REINFORCE
-from agents.doppler.agent import PRESETS as DOPPLER
+from agents.doppler import PRESETS as DOPPLER
 from agents.doppler.doppler import Doppler
 from agents.doppler.networks import DevicePolicy, NodePolicy
 from agents.gdp import GOPolicy, UnitPPO
