@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.about import check_objective, check_pools
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import FixedPlacement
 from agents.search.starts import extend_with_rank
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
