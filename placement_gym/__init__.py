@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
+    from placement_gym.envs.scaling import edge_index as edge_index
     from placement_gym.envs.simulated_env import SimulatedEnv as SimulatedEnv
     from placement_gym.envs.stream import StreamEnv as StreamEnv
     from placement_gym.envs.stream_vector import StreamVectorEnv as StreamVectorEnv
@@ -83,6 +84,7 @@ SOURCES = {
     "compile_model": "deployment.compile",
     "compile_phases": "deployment.compile",
     "compile_stages": "deployment.compile",
+    "edge_index": "envs.scaling",
     "evaluate_placement": "deployment.evaluate",
     "export_phases": "deployment.export",
     "export_placement": "deployment.export",

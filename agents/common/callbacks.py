@@ -66,7 +66,8 @@ class BestPlacementCallback(BaseCallback):
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
-        placements = read_placements(self.locals["new_obs"], infos)
+        space = self.training_env.observation_space
+        placements = read_placements(space, self.locals["new_obs"], infos)
         for placement, info in zip(placements, infos, strict=True):
             # Infeasible placements have the latency of a penalty, which would distort the mean.
             if not info["feasible"]:
@@ -77,11 +78,11 @@ class BestPlacementCallback(BaseCallback):
                 self.keep(placement, info)
         return True
 
-    def keep(self, placement: NDArray[Any], info: dict[str, Any]) -> None:
+    def keep(self, placement: IntArray, info: dict[str, Any]) -> None:
         """Keep a placement as the best one and save it."""
         env: Any = self.training_env
         problem = env.get_attr("problem")[0]
-        assignment = placement[: problem.n_units].astype(np.int64)
+        assignment = placement[: problem.n_units]
         speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
         self.best = Best(assignment, speedup, latency_ms, self.problem)
         self.model.best_placement = self.best  # type: ignore[attr-defined]
@@ -104,11 +105,12 @@ class BestPlacementCallback(BaseCallback):
 
 
 def read_placements(
-    observation: dict[str, NDArray[Any]], infos: Sequence[dict[str, Any]]
-) -> list[NDArray[Any]]:
+    space: Any, observation: dict[str, NDArray[Any]], infos: Sequence[dict[str, Any]]
+) -> list[IntArray]:
     """Read the placements that a step of vector environments evaluated, padded as observed.
 
     Args:
+        space: Of observations.
         observation: Of the step: where an episode has ended, of the beginning of the next one.
         infos: Of the step.
     """
@@ -116,7 +118,7 @@ def read_placements(
     # episode, and the evaluated placement is in the terminal observation.
     finals = [info.get("terminal_observation") for info in infos]
     return [
-        placement if final is None else final["placement"]
+        space["placement"].read(placement if final is None else final["placement"])
         for placement, final in zip(observation["placement"], finals, strict=True)
     ]
 

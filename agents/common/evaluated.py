@@ -11,6 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.scaling import read_graph_id
 from placement_gym.problem.decisions import FUSION, PLACEMENT, PRIORITY
 
 OBSERVED = {PLACEMENT: "placement", PRIORITY: "priority", FUSION: "fused"}
@@ -77,9 +78,13 @@ class WatchRollouts(BaseCallback):
         observation = self.locals["infos"][i].get("terminal_observation")
         if observation is None:
             observation = {key: values[i] for key, values in self.locals["new_obs"].items()}
-        return int(observation["graph_id"][0]), np.concatenate(
-            [observation[key] for key in self.keys]
-        )
+        assert self.base is not None
+        shares = self.base.observer.index_spaces
+        row = [
+            shares[key].read(observation[key]) if key in shares else observation[key]
+            for key in self.keys
+        ]
+        return int(read_graph_id(observation)[0]), np.concatenate(row)
 
     def _on_rollout_end(self) -> None:
         feasible = self.evaluated.feasible

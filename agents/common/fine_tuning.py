@@ -57,7 +57,7 @@ def compute_distinct_share(model: Any) -> float:
     while len(placements) < MIN_SAMPLES:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
-        placements += read_placements(observation, infos)
+        placements += read_placements(env.observation_space, observation, infos)
     return len(np.unique(placements, axis=0)) / len(placements)
 
 
@@ -85,12 +85,11 @@ class TwinAgreement(BaseCallback):
         self.measured: list[float] = []
 
     def _on_step(self) -> bool:
-        infos = self.locals["infos"]
-        for placement, info in zip(
-            read_placements(self.locals["new_obs"], infos), infos, strict=True
-        ):
+        infos, space = self.locals["infos"], self.twin.observation_space
+        placements = read_placements(space, self.locals["new_obs"], infos)
+        for placement, info in zip(placements, infos, strict=True):
             if info["feasible"]:
-                self.placements.append(placement[: self.twin.problem.n_units].astype(np.int64))
+                self.placements.append(placement[: self.twin.problem.n_units])
                 self.measured.append(float(info["speedup"]))
         return True
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.envs.scaling import read_current_unit
 
 
 class FixedPlacement:
@@ -30,7 +31,7 @@ class FixedPlacement:
     ) -> tuple[IntArray, Any]:
         """The placement; in an environment of one unit per step, the current unit's device."""
         if "current_unit" in observation:
-            return self.assignment[observation["current_unit"][..., 0]], state
+            return self.assignment[read_current_unit(observation)[..., 0]], state
         if len(self.assignment) > observation["placement"].shape[-1]:
             return self.assignment.copy(), state
         action = np.zeros(observation["placement"].shape, dtype=np.int64)

@@ -12,10 +12,19 @@ from torch import Tensor
 from agents.common.graphs import DeviceTables, GraphBatch, Recent, TensorDict
 from agents.common.pyg import Data
 from placement_gym.base.errors import UserError
+from placement_gym.envs.device_table import LOGARITHMS, OBSERVED
+from placement_gym.envs.observation import FEATURES, SCALED_BLOCKS, observe_features
+from placement_gym.envs.scaling import (
+    GRAPH_IDS,
+    LOG_DIVISOR,
+    edge_index,
+    read_graph_id,
+    read_indices,
+)
 
-GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr", "memory_pool")
-INTEGER_KEYS = ("graph_id", "step", "placement", "current_unit")
+GRAPH_KEYS = ("x", "edges", "edge_mask", "node_mask")
+DEVICE_KEYS = ("devices", "links", "unit_times", "unit_bytes", "edge_attr", "memory_pool")
+INDEX_KEYS = ("graph_id", "current_unit", "edges")
 STATE_KEYS = (
     "step",
     "graph_id",
@@ -24,13 +33,17 @@ STATE_KEYS = (
     "links",
     "room",
     "memory_pool",
-    "scale_ms",
+    "scale",
 )
 """Keys of an observation that are of the graph as a whole: they get a leading axis of one."""
-NODE_KEYS = ("x", "placement", "visited", "start_ms", "unit_ms", "unit_bytes", "supported")
+NODE_KEYS = ("x", "placement", "visited", "start", "unit_times", "unit_bytes", "supported")
 """Keys with a row for each unit."""
+TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
+"""Names of ``graph_table`` for arrays that observations have under others."""
 NORM_TOLERANCE = 1e-4
 """Relative difference of two norms of the same array: ours, far above rounding to float32."""
+INDEX_TOLERANCE = 1e-3
+"""Largest distance of an index from an integer, for up to 10,000 units: ours, above rounding."""
 
 
 class MissingGraphError(UserError):
@@ -49,7 +62,7 @@ class Graphs:
         self.table = table
         self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
         self.norms = {
-            (graph_id, "x"): compute_norm(torch.as_tensor(arrays["x"]))
+            (graph_id, "x"): compute_norm(torch.as_tensor(observe_features(arrays["x"])))
             for graph_id, arrays in (table or {}).items()
         }
 
@@ -62,8 +75,8 @@ class Graphs:
             MissingGraphError: Neither the table nor the observation holds the graph.
             UserError: The observation of a graph has changed, as ``VecNormalize`` does.
         """
-        ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
-        key = tuple(ids.long().tolist())
+        ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
+        key = tuple(ids.tolist())
         first_rows = find_first_rows(row_graph, len(ids))
         self.check_unchanged(observation, key, first_rows)
         # Equal graphs of a batch are encoded once; without a table they come with the observations,
@@ -104,16 +117,15 @@ class Graphs:
             rows: (G,) one observation of each graph.
 
         Raises:
-            UserError: A graph has changed, or a number that identifies something is no integer.
+            UserError: A graph has changed, or what identifies something is no index.
         """
-        has_integers = (
-            "node_mask" in observation and not observation["node_mask"].is_floating_point()
-        )
-        # Only where masks have kept their type: a rollout buffer converts all keys to floats.
-        if has_integers:
-            for key in INTEGER_KEYS:
-                if key in observation and observation[key].is_floating_point():
-                    raise altered(key)
+        n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
+        tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
+        for key in INDEX_KEYS:
+            indices = observation.get(key, torch.zeros(()))
+            indices = indices * (GRAPH_IDS if key == "graph_id" else n_slots)
+            if ((indices - indices.round()).abs() > tolerance).any():
+                raise altered(key)
         for key in ("x", *DEVICE_KEYS):
             if key in observation:
                 for graph_id, row in zip(ids, rows.tolist(), strict=True):
@@ -159,6 +171,24 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
     arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *device_keys)}
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][rows]
+    return {**restore(arrays), "edge_index": edge_index(arrays)}
+
+
+def restore(observed: TensorDict) -> dict[str, Tensor]:
+    """Arrays of graphs as ``graph_table`` has them, from those of observations."""
+    arrays = {TABLE_NAMES.get(key, key): value for key, value in observed.items()}
+    arrays["x"] = observed["x"].clone()
+    for name in SCALED_BLOCKS:
+        arrays["x"][..., FEATURES[name]] *= LOG_DIVISOR
+    arrays["x"][..., FEATURES["cost"]] = arrays["x"][..., FEATURES["cost"]].expm1()
+    for key, columns in LOGARITHMS.items() if "devices" in observed else ():
+        name = TABLE_NAMES.get(key, key)
+        arrays[name] = observed[key].clone()
+        arrays[name][..., columns] = observed[key][..., columns].expm1()
+    if "memory_pool" in observed:
+        arrays["memory_pool"] = read_indices(
+            observed["memory_pool"], observed["memory_pool"].shape[-1]
+        )
     return arrays
 
 
@@ -167,7 +197,7 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
 
     Args:
         padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
-            (G, N); optionally ``action_mask`` (G, N, D), and ``DEVICE_KEYS``.
+            (G, N); optionally ``action_mask`` (G, N, D), and what ``graph_table`` has of devices.
         ids: (G,) ``graph_id`` of each graph.
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
@@ -211,11 +241,12 @@ def to_data(observation: Mapping[str, Any]) -> Data:
         observation: Of an environment with ``observe_graph=True``, not vectorised.
 
     Returns:
-        ``x`` (n, N_FEATURES) float32, ``edge_index`` (2, e) int64, ``placement`` (n,) int64,
+        ``x`` (n, N_FEATURES) float32, ``edge_index`` (2, e) int64, ``placement`` (n,),
         ``step`` and ``graph_id`` (1, 1); of one unit per step also ``current_unit`` (1, 1),
-        ``visited`` and ``start_ms`` (n,); with ``observe_devices=True`` also ``unit_ms`` (n, D),
+        ``visited`` and ``start`` (n,); with ``observe_devices=True`` also ``unit_times`` (n, D),
         ``unit_bytes`` (n,), ``supported`` (n, D), ``edge_attr`` (e, 3), ``devices`` (1, D, 5),
-        ``links`` (1, D, D, 2), ``room`` and ``memory_pool`` (1, D) and ``scale_ms`` (1, 1).
+        ``links`` (1, D, D, 2), ``room`` and ``memory_pool`` (1, D) and ``scale`` (1, 1); all but
+        ``edge_index`` as they are observed.
 
     Raises:
         MissingGraphError: The observation carries no graph.
@@ -228,7 +259,7 @@ def to_data(observation: Mapping[str, Any]) -> Data:
     values = {key: np.asarray(value) for key, value in observation.items()}
     arrays = {key: values[key][units] for key in NODE_KEYS if key in values}
     arrays |= {key: values[key][None] for key in STATE_KEYS if key in values}
-    arrays["edge_index"] = values["edge_index"][:, edges]
+    arrays["edge_index"] = edge_index(values)[:, edges]
     if "edge_attr" in values:
         arrays["edge_attr"] = values["edge_attr"][edges]
     return Data(
@@ -247,13 +278,15 @@ def read_data(data: Data) -> GraphBatch:
     batch = data.batch if data.batch is not None else x.new_zeros(len(x), dtype=torch.int64)
     sizes = torch.bincount(batch, minlength=1)
     slots = torch.arange(int(sizes.max()), device=x.device)
-    edge_index: Any = data.edge_index
-    tables = {key: data[key] for key in DEVICE_KEYS if key in data}
+    ends: Any = data.edge_index
+    keys = [key for key in DEVICE_KEYS if key in data]
+    tables = restore({"x": x.float(), **{key: data[key] for key in keys}})
+    features = tables.pop("x")
     if tables:
         tables["unit_bytes"] = tables["unit_bytes"].double()
     return GraphBatch(
-        x=x.float(),
-        edge_index=edge_index,
+        x=features,
+        edge_index=ends,
         batch=batch,
         ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
         node_mask=slots < sizes[:, None],

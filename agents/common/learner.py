@@ -29,6 +29,7 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.placement_env import find_placement_env
+from placement_gym.envs.scaling import read_current_unit, read_graph_id
 from placement_gym.envs.sizes import check_sizes, read_sizes
 
 SMALL_GRAPH = 5_000
@@ -118,7 +119,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         if "x" in observation_space.spaces:
             return env
         step: Any = observation_space["step"]
-        return vectorize(env, joint=True, num_envs=attributes["n_envs"], horizon=int(step.high[0]))
+        return vectorize(env, joint=True, num_envs=attributes["n_envs"], horizon=step.count)
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """See SB3; an environment of ``gym.make`` is vectorised as that of the training was.
@@ -226,13 +227,13 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             observation: One, or a batch.
             actions: (width,) or (B, width); where one unit is placed per step, () or (B,).
         """
-        graphs = np.asarray(observation["graph_id"])[..., 0]
-        units = observation.get("current_unit")
+        graphs = read_graph_id(observation)[..., 0]
+        units = read_current_unit(observation) if "current_unit" in observation else None
         inserted = np.array(actions)
         for index in np.ndindex(graphs.shape):
             answer = self.answers.get(int(graphs[index]))
             if answer is not None:
-                inserted[index] = answer if units is None else answer[np.asarray(units)[index][0]]
+                inserted[index] = answer if units is None else answer[units[index][0]]
         return inserted
 
     @property

@@ -14,6 +14,7 @@ from agents.common.distribution import UnitCategorical
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import read_graph_id
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
-        graph, mask = observation["graph_id"].flatten(), observation["node_mask"].bool()
+        graph, mask = read_graph_id(observation).flatten(), observation["node_mask"].bool()
         if (graph != graph[0]).any():
             raise UserError("a table of logits holds one graph: use environments of one graph only")
-        row = torch.zeros_like(graph).long()
+        row = torch.zeros_like(graph)
         values = torch.zeros(len(graph), 1, device=graph.device)
         allowed = self.allowed(observation)
         return Decision(UnitCategorical(self.logits[None], mask[:1], None, allowed, row), values)

@@ -19,6 +19,7 @@ from agents.common.graphs import TensorDict
 from agents.common.redraw import WINDOW, Redraws
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import read_current_unit
 from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
 
 BIT_VALUES = 2
@@ -176,18 +177,19 @@ class UnitPolicy(GraphPolicy):
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; in an environment of one unit per step, the current unit's device."""
-        current = observation.get("current_unit")
+        by_unit = "current_unit" in observation
         # A policy of whole placements can act unit by unit, if every step of an episode gives the
         # same placement: the first step's, whatever masks later steps have for their unit.
-        if current is not None:
+        if by_unit:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
             action_masks = None
         actions, state = super().predict(
             observation, state, episode_start, deterministic, action_masks
         )
-        if current is None:
+        if not by_unit:
             return actions, state
-        return np.take_along_axis(actions, current, axis=-1)[..., 0], state
+        units = read_current_unit(observation)
+        return np.take_along_axis(actions, units, axis=-1)[..., 0], state
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         self.clear_stale_caches()

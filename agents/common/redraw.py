@@ -14,6 +14,7 @@ from agents.common.evaluated import BestRows
 from agents.common.following import FollowingDevices
 from agents.common.graphs import TensorDict
 from placement_gym.base.arrays import BoolArray
+from placement_gym.envs.scaling import read_graph_id
 
 WINDOW = "window"
 """Name in a rollout's observations of the (N,) bool units whose devices were drawn."""
@@ -65,7 +66,9 @@ class Redraws:
     def find_bases(self, observation: TensorDict) -> tuple[Tensor, Tensor]:
         """(B, N) best placements so far, and (B,) bool, whether there is one."""
         mask = observation["node_mask"]
-        best_rows = [self.best.get(graph) for graph in observation["graph_id"].flatten().tolist()]
+        best_rows = [
+            self.best.get(graph) for graph in read_graph_id(observation).flatten().tolist()
+        ]
         base = np.zeros(mask.shape, dtype=np.int64)
         for row, entry in enumerate(best_rows):
             if entry is not None:

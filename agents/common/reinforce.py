@@ -27,6 +27,7 @@ from agents.common.redraw import WINDOW, Redraws
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.scaling import read_graph_id
 
 Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
@@ -140,7 +141,7 @@ class REINFORCE(OnPolicyLearner):
                 "GraphGroupsPolicy does; or pass redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
-        if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
+        if self.observation_space["step"].count > 1:  # type: ignore[attr-defined]
             raise UserError("redraw needs episodes of one placement: pass horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
@@ -191,8 +192,9 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         observations: Any = buffer.observations
         if isinstance(observations, dict) and "step" in observations:
-            step = observations["step"][..., 0].astype(np.int64)
-            return (observations["graph_id"][..., 0].astype(np.int64) << STEP_BITS) + step, step
+            shares: Any = self.observation_space
+            step = shares["step"].read(observations["step"])[..., 0]
+            return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
         rows = np.arange(buffer.buffer_size)[:, None]
         begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
         return rows - begin, rows - begin  # without an id, all observations are of one graph

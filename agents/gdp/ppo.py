@@ -12,6 +12,7 @@ from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
 from agents.gdp.stages import StagedLikelihood
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import read_graph_id
 
 
 class UnitPPO(REINFORCE):
@@ -63,7 +64,7 @@ class UnitPPO(REINFORCE):
             raise units_depend(self.policy)
         # one clipped ratio for each unit: their product would leave the clip range at once
         now = likelihood.unit_log_prob(batch.actions)
-        rows, first = (observations["graph_id"], batch.actions), now.detach()
+        rows, first = (read_graph_id(observations), batch.actions), now.detach()
         self.before.keep(*rows, first)  # those of the first step on this rollout stay
         before = self.before.recall(*rows, first)
         ratio = (now - before).exp()

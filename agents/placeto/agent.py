@@ -23,6 +23,7 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs.scaling import read_graph_id
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
@@ -53,7 +54,7 @@ class RehearsedPolicy:
         if "current_unit" in observation:
             return self.policy.predict(observation, state, episode_start, deterministic)
         rehearsal = self.rehearsal
-        if rehearsal is None or (observation["graph_id"] != rehearsal.observer.graph_id).any():
+        if rehearsal is None or (read_graph_id(observation) != rehearsal.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"

@@ -21,8 +21,9 @@ from agents.common.unit_device_features import COLUMNS
 from agents.placeto.networks import EPSILON, Networks, Structure
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
+from placement_gym.envs.scaling import read_current_unit, read_indices
 
-STATE_KEYS = ("placement", "visited", "current_unit", "start_ms")
+STATE_KEYS = ("placement", "visited", "current_unit", "start")
 
 
 Choice = tuple[UnitCategorical, Tensor]
@@ -129,7 +130,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices, sees)
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
-            current = states["current_unit"][:, 0].long()
+            states["placement"] = read_indices(states["placement"], self.n_devices)
+            current = read_current_unit(states)[:, 0]
             x = make_inputs(structure, states, current, self.n_devices)
             summary = self.networks.summarize(x, structure, current)
             logits = logits.index_copy(0, rows, self.networks.placer(summary))
@@ -162,12 +164,12 @@ def make_inputs(
     device one-hot.
     """
     n, n_states = len(structure.static), len(current)
-    start = states["start_ms"][:, :n].float()
+    start = states["start"][:, :n].float()
     start = start - start.gather(1, current[:, None])
     start = start / start.abs().amax(dim=1, keepdim=True).clamp(min=EPSILON)
     visited = states["visited"][:, :n].float()
     is_current = functional.one_hot(current, n).float()
-    placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
+    placed = functional.one_hot(states["placement"][:, :n], n_devices).float()
     dynamic = torch.cat([torch.stack([visited, is_current, start], dim=2), placed], dim=2)
     static = structure.static[:, None].expand(-1, n_states, -1)
     return torch.cat([static, dynamic.transpose(0, 1)], dim=2)

@@ -32,13 +32,12 @@ def play_episode() -> tuple[Any, list[np.ndarray], list[float]]:
     env = gym.make("DevicePlacementPerUnitSim-v0", model=MODEL, devices=DEVICES)
     base: Any = placement_gym.placement_env(env)
     best = minimum_cut(base.problem.units, base.backend.costs).assignment
-    observation, info = env.reset(seed=0)
-    placements, latencies = [observation["placement"]], [info["latency_ms"]]
+    _, info = env.reset(seed=0)
+    placements, latencies = [base.assignment], [info["latency_ms"]]
     terminated = False
     while not terminated:
-        unit = int(observation["current_unit"][0])
-        observation, _, terminated, _, info = env.step(best[unit])
-        placements.append(observation["placement"])
+        _, _, terminated, _, info = env.step(best[len(placements) - 1])
+        placements.append(base.assignment)
         latencies.append(info["latency_ms"])
     return base.problem, placements, latencies
 

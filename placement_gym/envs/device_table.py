@@ -1,7 +1,7 @@
 """Devices, links and limits as arrays: what a policy needs that is not tied to one machine.
 
 All times are multiples of one scale, ``scale_ms``, so that they show which device is faster; all
-bytes are shares of the model's.
+bytes are shares of the model's. Observations hold logarithms of times.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import Float32Array, FloatArray, IntArray
+from placement_gym.envs.scaling import LOG_DIVISOR, IndexBox
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
@@ -28,6 +29,15 @@ EDGE_FEATURES = ("mean_ms", "tensors", "size")
 tensors; their size, in mean tensors."""
 LINK_FEATURES = ("fixed_ms", "ms_per_size")
 """Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
+OBSERVED = {"unit_ms": "unit_times", "scale_ms": "scale"}
+"""Names in observations, of arrays that have others in ``graph_table``."""
+LOGARITHMS = {
+    "devices": slice(MEAN_MS, SUBMODEL_MS + 1),
+    "links": slice(None),
+    "unit_times": slice(None),
+    "edge_attr": slice(None),
+}
+"""Columns of which observations hold log(1 + value)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +63,7 @@ class DeviceTable:
     n_devices: int
 
     def make_spaces(self) -> dict[str, spaces.Space[Any]]:
-        """The spaces of ``arrays`` by key."""
+        """The spaces of ``observed`` by key."""
         n_nodes, n_edges, n_devices = self.n_nodes, self.n_edges, self.n_devices
 
         def box(*shape: int) -> spaces.Box:
@@ -61,14 +71,14 @@ class DeviceTable:
 
         return {
             "device_mask": spaces.MultiBinary(n_devices),
-            "memory_pool": spaces.Box(0, n_devices, (n_devices,), np.int64),
+            "memory_pool": IndexBox(n_devices, (n_devices,)),
             "devices": box(n_devices, len(DEVICE_FEATURES)),
             "links": box(n_devices, n_devices, len(LINK_FEATURES)),
-            "unit_ms": box(n_nodes, n_devices),
+            "unit_times": box(n_nodes, n_devices),
             "unit_bytes": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
             "supported": spaces.MultiBinary([n_nodes, n_devices]),
             "edge_attr": box(n_edges, len(EDGE_FEATURES)),
-            "scale_ms": box(1),
+            "scale": spaces.Box(-np.inf, np.inf, (1,), np.float32),
         }
 
     def make_room_space(self) -> spaces.Box:
@@ -77,7 +87,7 @@ class DeviceTable:
 
     @cached_property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that ``DevicePlacementEnv`` documents, without ``room``."""
+        """The arrays of ``graph_table``: times in ``scale_ms``, numbers of memory pools."""
         # Zeros stay where there are no costs: spaces of measured and simulated are equal.
         problem, memory = self.problem, self.problem.memory
         present = len(problem.devices)
@@ -101,7 +111,20 @@ class DeviceTable:
         if self.costs is not None:
             add_times(arrays, problem, self.costs)
         full = self.make_spaces()
-        return {key: pad_to(value, full[key].shape or ()) for key, value in arrays.items()}
+        return {
+            key: pad_to(value, full[OBSERVED.get(key, key)].shape or ())
+            for key, value in arrays.items()
+        }
+
+    @cached_property
+    def observed(self) -> dict[str, NDArray[Any]]:
+        """The arrays that ``DevicePlacementEnv`` documents, without ``room``."""
+        observed = {OBSERVED.get(key, key): value.copy() for key, value in self.arrays.items()}
+        for key, columns in LOGARITHMS.items():
+            observed[key][..., columns] = np.log1p(observed[key][..., columns])
+        observed["memory_pool"] = IndexBox(self.n_devices, ()).share(observed["memory_pool"])
+        observed["scale"] = np.log10(observed["scale"]) / LOG_DIVISOR
+        return observed
 
     def observe_room(self, assignments: IntArray) -> Float32Array:
         """(k, D) room left on each device, or in its pool, as a share of the model's bytes.

@@ -65,34 +65,39 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
     | `node_mask` | (N,) | int8 | 1 for a unit, 0 for padding |
-    | `placement` | (N,) | int64 | device of each unit |
-    | `step` | (1,) | int64 | placements so far |
-    | `graph_id` | (1,) | int64 | identifies graph, costs and devices |
+    | `placement` | (N,) | float32 | device of each unit / D |
+    | `step` | (1,) | float32 | placements so far / `horizon` |
+    | `graph_id` | (1,) | float32 | identifies graph, costs and devices: the id / 2^24 |
     | `x` | (N, F) | float32 | features; `observation.FEATURES` names the blocks |
-    | `edge_index` | (2, E) | int64 | producer and consumer of each edge |
+    | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
+
+    All numbers are of order one, so that stock networks read them as they are: indices are divided
+    by their number, and lie from 0 to 1. `placement_gym.edge_index(observation)` are the integers
+    that PyTorch Geometric takes. Columns of `x` are shares, one-hot or sines, from -1 to 1, or of
+    logarithms of what has no bound, below 4.
 
     `observe_graph=False` leaves out the last three, for graphs of many thousand units.
     `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
-    Times are in units of `scale_ms`, and zero if the backend has no costs without measuring;
-    bytes are shares of the model's.
+    Times are log(1 + t / s), where s is the mean time of a unit on a device, and zero if the
+    backend has no costs without measuring; bytes are shares of the model's.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
     | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
+    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
     | `devices` | (D, 5) | float32 | see below |
     | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
-    | `unit_ms` | (N, D) | float32 | time of each unit on each device |
+    | `unit_times` | (N, D) | float32 | time of each unit on each device |
     | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
     | `supported` | (N, D) | int8 | 1 if the device runs the unit |
     | `edge_attr` | (E, 3) | float32 | mean transfer time, number of tensors, their relative size |
-    | `scale_ms` | (1,) | float32 | mean time of a unit on a device, in ms |
+    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
     | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
 
     The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited,
-    1 for the host, the mean time of a unit, and the cost of a submodel. The size in `edge_attr`
-    is in mean tensors.
+    1 for the host, the mean time of a unit, and the cost of a submodel. Number and size in
+    `edge_attr` are logarithms of 1 + these, sizes in mean tensors.
 
     ## Rewards
 
@@ -412,8 +417,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
         """The static part of observations by ``graph_id``, for policies.
 
-        Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool; with
-        ``devices`` also those that ``observe_devices`` adds, but ``room``.
+        Keys: x, edge_index (2, E) int64, edge_mask, node_mask, and action_mask (N, n_devices)
+        bool; with ``devices`` also those that ``observe_devices`` adds, but ``room``. Numbers are
+        not scaled: no logarithms, unit_ms (N, D) in multiples of scale_ms, memory_pool int64.
 
         Args:
             devices: Whether to include limits, times and links; None as observations do. Times

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from placement_gym.base.arguments import check_flag, check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import GRAPH_IDS, LOG_DIVISOR, IndexBox
 from placement_gym.graph import features
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
@@ -28,7 +29,6 @@ Observation = dict[str, NDArray[Any]]
 COST_COLUMNS = 16
 MAX_PADDED = {"max_nodes": 1_000_000, "max_edges": 10_000_000, "max_devices": COST_COLUMNS}
 """Sizes to pad to: ours, of the largest generated graph; its arrays have 1 GB."""
-GRAPH_IDS = 1 << 24
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,
     "shape": features.MAX_RANK,
@@ -45,6 +45,10 @@ FEATURES: dict[str, slice] = {
 }
 """Columns of ``x`` by name; ``cost`` has one column per device, zeros without a cost table."""
 N_FEATURES = ENDS[-1]
+SCALED_BLOCKS = ("shape", "work")
+"""Blocks of logarithms, which observations divide by ``LOG_DIVISOR``."""
+UNBOUNDED = ("shape", "fractal_dimension", "work", "cost")
+"""Blocks without an upper bound; the others are from 0 to 1, positions from -1."""
 
 
 def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
@@ -70,6 +74,24 @@ def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArr
         "cost": costs,
     }
     return np.concatenate([blocks[name] for name in FEATURES], axis=1).astype(np.float32)
+
+
+def observe_features(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``compute_node_features`` as observations have it; costs are log(1 + cost)."""
+    observed = x.copy()
+    for name in SCALED_BLOCKS:
+        observed[..., FEATURES[name]] /= LOG_DIVISOR
+    observed[..., FEATURES["cost"]] = np.log1p(observed[..., FEATURES["cost"]])
+    return observed
+
+
+def make_features_space(n_nodes: int) -> spaces.Box:
+    """The space of ``x``."""
+    low, high = np.zeros((2, n_nodes, N_FEATURES), dtype=np.float32)
+    low[:, FEATURES["position"]], high[:] = -1.0, 1.0
+    for name in UNBOUNDED:
+        high[:, FEATURES[name]] = np.inf
+    return spaces.Box(low, high, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +189,14 @@ class Observer:
 
     def space(self) -> spaces.Dict:
         """The observation space."""
-        n, last = self.n_nodes, self.n_devices - 1
         keys: dict[str, spaces.Space[Any]] = {
-            "node_mask": spaces.MultiBinary(n),
-            "placement": spaces.Box(0, last, (n,), np.int64),
-            "step": spaces.Box(0, self.horizon, (1,), np.int64),
-            "graph_id": spaces.Box(0, GRAPH_IDS - 1, (1,), np.int64),
+            "node_mask": spaces.MultiBinary(self.n_nodes),
+            **self.index_spaces,
         }
         if self.graph:
             keys |= {
-                "x": spaces.Box(-np.inf, np.inf, (n, N_FEATURES), np.float32),
-                "edge_index": spaces.Box(0, max(n - 1, 1), (2, self.n_edges), np.int64),
+                "x": make_features_space(self.n_nodes),
+                "edges": self.edge_space,
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
         if self.devices:
@@ -185,13 +204,29 @@ class Observer:
         if self.devices and self.graph:
             keys |= self.device_table.make_spaces()
         if not self.layout.alone:
-            keys["priority"] = spaces.Box(0, LEVELS - 1, (self.layout.n_units,), np.int64)
             keys["fused"] = spaces.MultiBinary(self.layout.n_edges)
         return spaces.Dict(keys)
 
     @cached_property
+    def index_spaces(self) -> dict[str, IndexBox]:
+        """The spaces of what is divided by its number, but edges."""
+        boxes = {
+            "placement": IndexBox(self.n_devices, (self.n_nodes,)),
+            "step": IndexBox(self.horizon, (1,)),
+            "graph_id": IndexBox(GRAPH_IDS, (1,)),
+        }
+        if not self.layout.alone:
+            boxes["priority"] = IndexBox(LEVELS, (self.layout.n_units,))
+        return boxes
+
+    @cached_property
+    def edge_space(self) -> IndexBox:
+        """The space of ``edges``."""
+        return IndexBox(self.n_nodes, (2, self.n_edges))
+
+    @cached_property
     def static(self) -> Observation:
-        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, which never change."""
+        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, for ``graph_table``."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
         x[: len(quotient)] = compute_node_features(self.problem, self.unit_ms)
@@ -214,9 +249,17 @@ class Observer:
     @cached_property
     def constant(self) -> Observation:
         """The entries that are the same in all observations."""
-        static = self.static if self.graph else {"node_mask": self.node_mask}
-        table = self.device_table.arrays if self.graph and self.devices else {}
-        return {**static, **table, "graph_id": np.array([self.graph_id])}
+        graph_id = self.index_spaces["graph_id"].share(np.array([self.graph_id]))
+        constant: Observation = {"node_mask": self.node_mask, "graph_id": graph_id}
+        if self.graph:
+            constant |= {
+                "x": observe_features(self.static["x"]),
+                "edges": self.edge_space.share(self.static["edge_index"]),
+                "edge_mask": self.static["edge_mask"],
+            }
+        if self.graph and self.devices:
+            constant |= self.device_table.observed
+        return constant
 
     @cached_property
     def node_mask(self) -> NDArray[np.int8]:
@@ -246,15 +289,20 @@ class Observer:
     def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
         """The entries that change, of one row or of (k, width) rows."""
         assignments = rows[..., : self.layout.n_units]
-        placement = assignments.copy()
+        placement = assignments
         if self.n_nodes > self.layout.n_units:
             placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
             placement[..., : self.layout.n_units] = assignments
-        observed: Observation = {"placement": placement, "step": step}
+        shares = self.index_spaces
+        observed: Observation = {
+            "placement": shares["placement"].share(placement),
+            "step": shares["step"].share(step),
+        }
         if self.devices:
             room = self.device_table.observe_room(np.atleast_2d(assignments))
             observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
         if not self.layout.alone:
             _, priority, fused = self.layout.split(rows)
-            observed |= {"priority": priority.copy(), "fused": fused.astype(np.int8)}
+            observed["priority"] = shares["priority"].share(priority)
+            observed["fused"] = fused.astype(np.int8)
         return observed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
@@ -9,24 +11,29 @@ import numpy as np
 from gymnasium import spaces
 
 from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
+from placement_gym.envs.flat_units import FlatUnits
 from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.scaling import IndexBox
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import check_placement_alone
 from placement_gym.problem.free_memory import free_memory_mask
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
 
-STARTS = ("first", "random", "best")
-PER_UNIT_REWARDS = ("improvement", "final")
+STARTS = ("first", "best-single", "random", "best")
+PER_UNIT_REWARDS = ("improvement", "saving", "final")
+GRAPH, FLAT = "graph", "flat"
 
 
-class PerUnitEnv(gym.Env[Observation, np.int64]):
+class PerUnitEnv(gym.Env[Any, np.int64]):
     """Place one unit per step, in topological order (Placeto, section 3).
 
     ## Description
@@ -38,29 +45,57 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
     devices that cannot run it, or have too little memory left for it.
 
     ## Observation Space
-    That of all environments, with three more keys for N units.
+    With `observe="graph"` that of all environments, with three more keys for N units.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
-    | `current_unit` | (1,) | int64 | the unit that the next action places |
+    | `current_unit` | (1,) | float32 | index of the unit that the next action places / N |
     | `visited` | (N,) | int8 | 1 for units that have been placed |
-    | `start_ms` | (N,) | float32 | start of each unit in the simulated schedule; 0 if measured |
+    | `start` | (N,) | float32 | start of each unit in the simulated schedule / the latest start |
+
+    `step` is the number of units placed / N. `start` is 0 in measured environments.
+
+    With `observe="flat"` a float32 `Box`, from which stock algorithms learn: eight numbers for each
+    device, of one size for all graphs, so that one policy places many of them. The first number of
+    all devices comes first. Times are arcsinh(10 t / the mean unit's), a logarithm with a sign,
+    from about -10 to 10, and most of them are compared with the best single device, on which units
+    are that have not been placed yet.
+
+    | number | bounds | meaning for the current unit on a device |
+    | --- | --- | --- |
+    | `own` | | its time, less that on the best single device |
+    | `incoming` | 0 | transfers of its inputs; 0 for what an earlier reader has brought there |
+    | `outgoing` | 0 | transfers of its outputs to the best single device |
+    | `total` | | sum of these three, less that on the best single device |
+    | `near` | | sum of the first two, less that on the best single device |
+    | `producer` | 0, 1 | 1 if one of its inputs is made there |
+    | `memory` | 0, 2 | share of the limit in use with it; 0 without a limit, 2 if unsupported |
+    | `finish` | | its earliest end, less that on the best single device; 0 if `"serial"` |
 
     ## Rewards
-    `"improvement"`, the default: the latency that each step saved, in reference latencies.
-    `"final"`: 0 until the last unit is placed, then `final_reward`; no other placement is
-    evaluated.
+    | `reward` | value |
+    | --- | --- |
+    | `"improvement"` | latency saved by this step, in reference latencies; the default |
+    | `"saving"` | the same, in mean shares of a unit; the default of `"flat"` |
+    | `"final"` | 0 until the last unit is placed, then `final_reward` |
+
+    Every step of `"improvement"` evaluates a placement; a mean step is 1 / N, which drowns in the
+    error of an untrained value function. `"saving"` is N times as large, N (latency before -
+    latency after) / latency of the best single device. Costs alone give these latencies, without
+    limits and noise, and only the last one is evaluated; an episode from the best single device
+    sums up to N (1 - 1 / `speedup_vs_best_single`).
 
     ## Starting State
-    `start="first"` puts all units on the reference device, `"random"` draws a device for each, and
-    `"best"` takes the fastest placement since the last seed was set. The option `placement` of
-    `reset` takes precedence.
+    `start="first"` puts all units on the reference device, `"best-single"`, the default of
+    `"flat"`, on the fastest single device, `"random"` draws a device for each, and `"best"` takes
+    the fastest placement since the last seed was set. The option `placement` of `reset` takes
+    precedence.
 
     ## Episode End
     The episode terminates after the last unit; `horizon` has no meaning here.
 
     ## Information
-    The keys describe the placement that was evaluated last. With `repair` the unit just placed
+    The keys describe the placement that was evaluated last, or where the episode starts. With `repair` the unit just placed
     stays where it is, and the episode continues from the repaired placement.
 
     ## References
@@ -72,62 +107,114 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
     Args:
         base: Evaluates whole placements; its spaces, horizon and episodes are not used.
         start: Placement that an episode starts from: ``"first"``, all on the reference device;
-            ``"random"``; or ``"best"``, the fastest seen since the last seed was set.
-        reward: ``"improvement"``: what each step saved. ``"final"``: 0 until the last unit is
-            placed, then the reward of ``base``; only that placement is evaluated.
+            ``"best-single"``, all on the fastest one; ``"random"``; or ``"best"``, the fastest seen
+            since the last seed was set. None is ``"best-single"`` for ``"flat"``, else ``"first"``.
+        reward: ``"improvement"``: what each step saved. ``"saving"``: the same in mean shares of a
+            unit, from costs. ``"final"``: 0 until the last unit is placed, then the reward of
+            ``base``. None is ``"saving"`` for ``"flat"``, else ``"improvement"``.
+        observe: ``"graph"``, or ``"flat"``: a few numbers for each device.
+        twin: Costs for ``"saving"`` and ``"flat"``; None takes those that ``base`` simulates with.
 
     Attributes:
         base: The environment that evaluates, as ``placement_env`` returns it.
 
     Raises:
-        UserError: Unknown start or reward, or ``base`` decides more than the placement.
+        UserError: Unknown start, reward or form of observations; ``base`` decides more than the
+            placement, or measures and there is no ``twin``.
     """
 
     metadata = DevicePlacementEnv.metadata
 
     def __init__(
-        self, base: DevicePlacementEnv, start: str = "first", reward: str = "improvement"
+        self,
+        base: DevicePlacementEnv,
+        start: str | None = None,
+        reward: str | None = None,
+        observe: str = GRAPH,
+        twin: SimulatedBackend | None = None,
     ) -> None:
         check_placement_alone(base.decisions)
+        check_choice("observe", observe, (GRAPH, FLAT))
+        start = ("best-single" if observe == FLAT else "first") if start is None else start
+        reward = ("saving" if observe == FLAT else "improvement") if reward is None else reward
         check_choice("start", start, STARTS)
         check_choice("reward", reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
-        self.start, self.final_only = start, reward == "final"
+        self.start, self.pays = start, reward
+        self.twin = twin
+        if self.twin is None and (observe == FLAT or reward == "saving"):
+            self.twin = find_simulated(base.backend)
+        self.flat: FlatUnits | None = None
         improvement = rewards.get_reward("improvement")
-        self.reward = base.reward if self.final_only else improvement
-        n_nodes, n_units = base.observer.n_nodes, base.problem.n_units
+        self.reward = base.reward if reward == "final" else improvement
+        n_nodes = base.observer.n_nodes
         self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
                 **base.observation_space.spaces,  # type: ignore[attr-defined]
-                "step": spaces.Box(0, n_units, (1,), np.int64),
-                "current_unit": spaces.Box(0, max(n_nodes - 1, 1), (1,), np.int64),
+                "step": IndexBox(n_nodes, (1,)),
+                "current_unit": IndexBox(n_nodes, (1,)),
                 "visited": spaces.MultiBinary(n_nodes),
-                "start_ms": spaces.Box(-np.inf, np.inf, (n_nodes,), np.float32),
+                "start": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
             }
         )
+        if observe == FLAT:
+            assert self.twin is not None
+            self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
+            self.observation_space = self.flat.space()
+            base.observer = replace(base.observer, graph=False)  # nobody reads its observations
         self.current = 0
         self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
+        self.info: dict[str, Any] = {}
+
+    @cached_property
+    def single(self) -> int:
+        """The fastest device alone, among those that hold the model if any does."""
+        singles = self.base.singles
+        best = singles.best()
+        device = singles.best(limited=False) if best is None else best
+        return self.problem.reference_device if device is None else device
+
+    @cached_property
+    def single_ms(self) -> float:
+        """The latency of ``single`` by costs."""
+        return self.predict_ms(self.problem.single(self.single))
+
+    def predict_ms(self, assignment: IntArray) -> float:
+        """The latency of an (n_units,) placement by costs, without limits and noise."""
+        assert self.twin is not None
+        return self.twin.simulator.latency_ms(assignment.astype(np.uint8))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
         super().reset(seed=seed)
-        _, info = self.base.reset(seed=seed, options=options)
+        self.base.reset(seed=seed, options=options)
         if seed is not None:
             self.best = None
         self.current = 0
         has_start = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
         self.assignment = self.base.assignment if has_start else self.choose_start()
-        if not has_start and self.start != "first" and not self.final_only:
+        if not has_start and self.start == "best-single":
+            self.base.row = self.assignment  # known without an evaluation
+            self.base.measurement = self.base.singles.of_device(self.single)
+        elif not has_start and self.start != "first" and self.pays == "improvement":
             self.base.evaluate(self.assignment)
             self.assignment = self.base.assignment
-            info = self.base.get_info()
-        if has_start or self.start == "first" or not self.final_only:  # else it was not evaluated
-            self.update_best(self.base.last_measurement)
-        return self.observe(), info
+        if has_start or self.start in ("first", "best-single") or self.pays == "improvement":
+            self.update_best(self.base.last_measurement)  # else it was not evaluated
+        if self.pays == "saving":
+            self.share = self.predict_ms(self.assignment) / self.single_ms
+        if self.flat is not None:
+            self.flat.begin(self.assignment)
+        self.info = self.base.get_info()
+        return self.observe(), self.get_info()
+
+    def get_info(self) -> dict[str, Any]:
+        """The info of the placement that was evaluated last; arrays are fresh."""
+        return {**self.info, "memory_bytes": self.info["memory_bytes"].copy()}
 
     def choose_start(self) -> IntArray:
         """Return the (n_units,) assignment that an episode starts from."""
@@ -137,9 +224,10 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
             return draws.argmax(axis=1).astype(np.int64)
         if self.start == "best" and self.best is not None:
             return self.best[1]
-        return problem.single(problem.reference_device)
+        single = self.start == "best-single"
+        return problem.single(self.single if single else problem.reference_device)
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Place the current unit; after the last one nothing is placed.
 
         Raises:
@@ -147,13 +235,13 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         """
         if self.current == self.problem.n_units:
             warn_finished()
-            return self.observe(), 0.0, True, False, self.base.get_info()
+            return self.observe(), 0.0, True, False, self.get_info()
         self.move_current(action)
         done = self.current == self.problem.n_units
         reward = self.reward_step(done)
         if self.base.render_mode == "human":
             self.base.render()
-        return self.observe(), reward, done, False, self.base.get_info()
+        return self.observe(), reward, done, False, self.get_info()
 
     def move_current(self, action: Any) -> None:
         """Move the current unit to a device and go on to the next unit."""
@@ -163,28 +251,47 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
                 f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
             )
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
-        self.assignment[self.current] = self.base.layout.where_present(device)
+        placed = int(self.base.layout.where_present(device))
+        self.assignment[self.current] = placed
+        if self.flat is not None:
+            self.flat.place(self.current, placed)
         self.current += 1
 
     def reward_step(self, done: bool) -> float:
-        """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
-        if self.final_only and not done:
-            return 0.0
-        previous, n_units = self.base.last_measurement, self.problem.n_units
-        measurement = self.base.evaluate(
-            self.assignment, keep=np.arange(n_units) == self.current - 1
-        )
+        """The reward; evaluate the placement if the reward needs it."""
+        previous = self.base.last_measurement
+        if done or self.pays == "improvement":
+            measurement = self.evaluate()
+        if self.pays == "saving":
+            before, self.share = self.share, self.compute_share(measurement if done else None)
+            return self.problem.n_units * (before - self.share)
+        return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
+
+    def compute_share(self, measurement: Measurement | None) -> float:
+        """The latency over that of the best single device: measured, or None by costs."""
+        if measurement is None:
+            return self.predict_ms(self.assignment) / self.single_ms
+        single = self.base.singles.of_device(self.single)
+        return measurement.cost_ms / measurement.reference_ms * single.speedup
+
+    def evaluate(self) -> Measurement:
+        """Evaluate the placement, and keep it if it is the fastest."""
+        keep = np.arange(self.problem.n_units) == self.current - 1
+        measurement = self.base.evaluate(self.assignment, keep=keep)
         self.assignment = self.base.assignment  # others may have made room
         self.update_best(measurement)
-        return float(self.reward(measurement, previous))
+        self.info = self.base.get_info()
+        return measurement
 
     def update_best(self, measurement: Measurement) -> None:
         """Keep the current placement for ``start="best"`` if its measurement is the fastest."""
         if measurement.feasible and (self.best is None or measurement.speedup > self.best[0]):
             self.best = (measurement.speedup, self.assignment)
 
-    def observe(self) -> Observation:
-        """The observation before the current unit is placed."""
+    def observe(self) -> Any:
+        """The observation before the current unit is placed; at the end, that of the last one."""
+        if self.flat is not None:
+            return self.flat.observe(min(self.current, self.problem.n_units - 1))
         start_ms = self.base.backend.start_ms(self.assignment)
         return observe_unit(self.base.observer, self.assignment, self.current, start_ms)
 
@@ -257,11 +364,30 @@ def observe_unit(
     n_units = observer.problem.n_units
     visited = np.zeros(observer.n_nodes, dtype=np.int8)
     visited[:current] = 1
-    starts = np.zeros(observer.n_nodes, dtype=np.float32)
-    starts[:n_units] = 0.0 if start_ms is None else start_ms
+    start = np.zeros(observer.n_nodes, dtype=np.float32)
+    if start_ms is not None:
+        start[:n_units] = start_ms / (start_ms.max() or 1.0)
+    units = IndexBox(observer.n_nodes, (1,))
     return {
         **observer.observe(assignment, current),
-        "current_unit": np.array([min(current, n_units - 1)]),
+        "step": units.share(np.array([current])),
+        "current_unit": units.share(np.array([min(current, n_units - 1)])),
         "visited": visited,
-        "start_ms": starts,
+        "start": start,
     }
+
+
+def find_simulated(backend: Backend) -> SimulatedBackend:
+    """The simulated backend inside wrappers.
+
+    Raises:
+        UserError: The backend measures.
+    """
+    while isinstance(backend, BackendWrapper):
+        backend = backend.inner
+    if not isinstance(backend, SimulatedBackend):
+        raise UserError(
+            "observe='flat' and reward='saving' read the times of units and transfers: pass "
+            "costs='profiled', which measures them on this machine once and keeps them"
+        )
+    return backend

@@ -56,12 +56,12 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
-    each unit if `"priority"` is decided, and a bit for each edge of `edge_index` if `"fusion"` is.
+    each unit if `"priority"` is decided, and a bit for each of `edges` if `"fusion"` is.
     The observation gains the decisions so far.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
-    | `priority` | (N,) | int64 | level of each unit |
+    | `priority` | (N,) | float32 | level of each unit / 8 |
     | `fused` | (E,) | int8 | 1 for edges that are to be fused |
 
     A free device starts the ready unit of the highest level; among equals, the first in

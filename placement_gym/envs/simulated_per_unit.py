@@ -9,8 +9,9 @@ from placement_gym.envs.simulated_env import SimulatedEnv
 
 
 def simulated_per_unit(
-    start: str = "first",
-    reward: str = "improvement",
+    start: str | None = None,
+    reward: str | None = None,
+    observe: str = "graph",
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnitEnv:
@@ -19,7 +20,8 @@ def simulated_per_unit(
     Args:
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
+        observe: See ``PerUnitEnv``.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``SimulatedEnv``.
     """
-    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)

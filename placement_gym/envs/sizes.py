@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gymnasium import spaces
-
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import IndexBox
 
 Sizes = dict[str, int]
 KEYS = {"max_nodes": "node_mask", "max_edges": "edge_mask", "max_devices": "room"}
@@ -27,8 +26,8 @@ def read_sizes(observed: Any) -> Sizes:
     entries = {name: observed.get(key) for name, key in KEYS.items()}
     sizes: Sizes = {name: space.shape[-1] for name, space in entries.items() if space is not None}
     placement = observed.get("placement")
-    if isinstance(placement, spaces.Box):  # ``room`` is there only where devices are observed
-        sizes["max_devices"] = int(placement.high.max()) + 1
+    if isinstance(placement, IndexBox):  # ``room`` is there only where devices are observed
+        sizes["max_devices"] = placement.count
     return sizes
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import placed
 from learned import PER_UNIT, hsdag, simulated, vectorize_toy
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
@@ -43,8 +44,9 @@ def test_the_best_placement_of_another_problem_is_forgotten(own: bool) -> None:
 
 def test_infeasible_placements_are_never_the_best() -> None:
     best = BestPlacementCallback()
+    best.init_callback(hsdag(vectorize_toy()))
     fast = {"feasible": False, "speedup": 9.0, "latency_ms": 1.0}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [fast]}
+    best.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [fast]}
     assert best._on_step()
     assert best.best is None
 
@@ -54,8 +56,8 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
     model = REINFORCE("MultiInputPolicy", env, n_steps=7, baseline="per_step", device="cpu")
     best = BestPlacementCallback()
     best.init_callback(model)
-    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0])}
+    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2}
     info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [info]}
+    best.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [info]}
     assert best._on_step()
-    np.testing.assert_array_equal(best.best.assignment, last["placement"])
+    np.testing.assert_array_equal(best.best.assignment, placed(last))

@@ -212,7 +212,7 @@ def test_agreement_of_failed_or_equal_placements_is_no_error() -> None:
     same = {"feasible": True, "speedup": 1.0}
     agreement._on_rollout_end()
     for info in (failed, same, same):
-        agreement.locals = {"new_obs": {"placement": np.zeros((1, 7), np.int64)}, "infos": [info]}
+        agreement.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [info]}
         agreement._on_step()
     agreement._on_rollout_end()
     assert agreement.found == [(pytest.approx(1.0), 0.0, 1)]

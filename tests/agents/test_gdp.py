@@ -20,6 +20,7 @@ from agents.gdp.agent import make, make_gcn, make_trainer
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import GRAPH_IDS
 
 
 def segments(recompute: bool) -> SegmentAttention:
@@ -65,7 +66,7 @@ def test_gradients_stay_in_a_segment_and_survive_recomputation() -> None:
 def table(**kwargs: Any) -> tuple[TensorDict, Any]:
     env = simulated(**{"devices": "cpu+2dgpu", **kwargs})
     known = env.graph_table(devices=True)
-    return {"graph_id": torch.tensor([[next(iter(known))]])}, known
+    return {"graph_id": torch.tensor([[next(iter(known))]]) / GRAPH_IDS}, known
 
 
 def test_logits_follow_different_devices() -> None:

@@ -55,4 +55,4 @@ def test_agents_and_policies_take_what_their_preset_says(preset: str) -> None:
     assert group["weight_decay"] == 0
     assert model.policy.optimizer.__class__ is torch.optim.Adam
     assert model.env.envs.reward is REWARDS[known.envs["reward"]]
-    assert model.observation_space["step"].high[0] == known.envs["horizon"]
+    assert model.observation_space["step"].count == known.envs["horizon"]

@@ -35,7 +35,7 @@ def test_normalised_features_of_graphs_are_refused(name: str, graphs: bool) -> N
         model.learn(8)
 
 
-@pytest.mark.parametrize("key", ["graph_id", "placement", "unit_ms"])
+@pytest.mark.parametrize("key", ["graph_id", "edges", "unit_times"])
 def test_other_normalised_keys_are_refused(key: str) -> None:
     with pytest.raises(UserError, match=rf"'{key}' .* VecNormalize\(norm_obs=False\)"):
         learner("hsdag", norm_obs_keys=[key]).learn(8)

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from fakes import placed
 from learned import PER_UNIT, SIMULATED, first_observation, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import ConvertCallback
@@ -125,15 +126,16 @@ def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
     states = {key: torch.as_tensor(value)[None] for key, value in observation.items()}
     model = policy(DummyVecEnv([environment]))
     model.decide(states)
+    states["placement"] = torch.as_tensor(placed(observation))[None]
     (structure,) = model.structures.values()
     x = make_inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
-    cost = observation["x"][:, FEATURES["cost"]][:, :2]
+    cost = np.expm1(observation["x"][:, FEATURES["cost"]][:, :2])
     np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
     assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
     assert x[:, 6].tolist() == [0, 0, 0, 1, 0, 0, 0]
-    start = observation["start_ms"] - observation["start_ms"][3]
+    start = observation["start"] - observation["start"][3]
     np.testing.assert_allclose(x[:, 7], start / np.abs(start).max(), rtol=1e-5)
-    assert x[:, 8:].tolist() == np.eye(2)[observation["placement"]].tolist()
+    assert x[:, 8:].tolist() == np.eye(2)[placed(observation)].tolist()
 
 
 def test_predictions_do_not_depend_on_who_is_beside() -> None:
@@ -189,7 +191,7 @@ def starts_after_training(start: str, n: int) -> tuple[list[list[int]], BestPlac
     env = gym.make(PER_UNIT, model="tiny", start=start)
     agent, best = make(env, 0), BestPlacementCallback()
     agent.learn(70, best)
-    return [agent.env.reset()["placement"][0].tolist() for _ in range(n)], best
+    return [placed(agent.env.reset())[0].tolist() for _ in range(n)], best
 
 
 def test_episodes_start_on_the_reference_device_by_default() -> None:

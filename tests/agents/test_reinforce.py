@@ -154,7 +154,7 @@ def test_the_vector_env_tells_how_episodes_ended() -> None:
     for row, info in enumerate(infos):
         assert info["episode"]["l"] == 2
         assert info["episode"]["r"] == pytest.approx(first[row] + second[row], rel=1e-5)
-        assert info["terminal_observation"]["step"] == 2
+        assert info["terminal_observation"]["step"] == 1.0
         assert info["latency_ms"] > 0
 
 

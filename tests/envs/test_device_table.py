@@ -7,18 +7,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend
+from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend, placed
 from fakes import diamond_problem as problem_on
 from gymnasium.utils.env_checker import check_env
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
-from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError, edge_index
+from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES, OBSERVED
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
 
 STATIC = {
-    *("device_mask", "memory_pool", "devices", "links", "unit_ms", "unit_bytes", "supported"),
-    *("edge_attr", "scale_ms"),
+    *("device_mask", "memory_pool", "devices", "links", "unit_times", "unit_bytes", "supported"),
+    *("edge_attr", "scale"),
 }
 PADDING = {"max_nodes": 6, "max_edges": 7, "max_devices": 5}
 
@@ -48,9 +48,10 @@ def test_observations_have_these_keys_only_if_asked() -> None:
 def test_times_of_all_devices_have_one_scale() -> None:
     observation = observed()
     scale = np.mean(UNIT_MS)
-    assert observation["scale_ms"].tolist() == pytest.approx([scale])
-    np.testing.assert_allclose(observation["unit_ms"] * scale, UNIT_MS, rtol=1e-6)
-    assert column(observation, "mean_ms") == pytest.approx(np.mean(UNIT_MS, axis=0) / scale)
+    assert observation["scale"] == pytest.approx(np.log10(scale) / 8.0)
+    np.testing.assert_allclose(np.expm1(observation["unit_times"]) * scale, UNIT_MS, rtol=1e-6)
+    means = np.expm1(column(observation, "mean_ms"))
+    assert means == pytest.approx(np.mean(UNIT_MS, axis=0) / scale)
 
 
 def test_limits_and_bytes_are_shares_of_the_model() -> None:
@@ -69,15 +70,16 @@ def test_room_follows_the_placement_and_may_be_negative() -> None:
 
 def test_transfers_follow_from_edges_and_links() -> None:
     observation = observed()
-    edges, links = observation["edge_attr"], observation["links"]
+    edges, links = np.expm1(observation["edge_attr"]), np.expm1(observation["links"])
+    scale_ms = 10.0 ** (8.0 * observation["scale"])
     tensors, size = (edges[:, EDGE_FEATURES.index(name)] for name in ("tensors", "size"))
     told = tensors[:, None, None] * links[..., 0] + size[:, None, None] * links[..., 1]
-    ms = told * observation["scale_ms"]
+    ms = told * scale_ms
     of_edge = np.array(TRANSFER_MS)[[0, 0, 1, 2]]
     np.testing.assert_allclose(ms[:, 0, 1], of_edge, rtol=1e-6)
     np.testing.assert_allclose(ms[:, 1, 0], of_edge, rtol=1e-6)
     assert not ms[:, [0, 1], [0, 1]].any()
-    mean = edges[:, EDGE_FEATURES.index("mean_ms")] * observation["scale_ms"]
+    mean = edges[:, EDGE_FEATURES.index("mean_ms")] * scale_ms
     np.testing.assert_allclose(mean, of_edge, rtol=1e-6)
 
 
@@ -85,14 +87,16 @@ def test_edges_of_a_real_model_have_the_transfers_of_its_costs() -> None:
     env = SimulatedEnv(model="tiny", devices="cpu+igpu+npu", granularity="op", observe_devices=True)
     observation, _ = env.reset()
     costs, tensors = env.cost_table(), env.problem.units.graph.tensors
-    told = np.einsum("ec,abc->eab", observation["edge_attr"][:, 1:], observation["links"])
+    edges, links = np.expm1(observation["edge_attr"][:, 1:]), np.expm1(observation["links"])
+    told = np.einsum("ec,abc->eab", edges, links)
     expected = np.zeros_like(told)
     tensor, reader = tensors.readings()
-    for edge, (source, target) in enumerate(observation["edge_index"].T):
+    for edge, (source, target) in enumerate(edge_index(observation).T):
         for one in tensor[(tensors.source[tensor] == source) & (reader == target)]:
             if one in env.problem.units.graph.moving:
                 expected[edge] += costs.transfer_ms[one]
-    np.testing.assert_allclose(told * observation["scale_ms"], expected, rtol=1e-5)
+    scale_ms = 10.0 ** (8.0 * observation["scale"])
+    np.testing.assert_allclose(told * scale_ms, expected, rtol=1e-5)
     assert expected.any()
 
 
@@ -100,7 +104,7 @@ def test_without_costs_limits_are_told_and_times_are_zero() -> None:
     env = DevicePlacementEnv(FakeBackend(problem=problem_on(LIMITED)), observe_devices=True)
     observation, _ = env.reset()
     assert column(observation, "limit") == [1.0, 0.5]
-    assert not any(observation[key].any() for key in ("unit_ms", "links", "edge_attr"))
+    assert not any(observation[key].any() for key in ("unit_times", "links", "edge_attr"))
     assert env.observation_space.contains(observation)
 
 
@@ -142,7 +146,7 @@ def test_padded_device_is_masked_and_means_the_reference() -> None:
     env.reset()
     assert env.action_masks().reshape(4, 3).tolist() == [[True, True, False]] * 4
     observation, *_, info = env.step([2, 1, 2, 0])
-    assert observation["placement"].tolist() == [0, 1, 0, 0]
+    assert placed(observation).tolist() == [0, 1, 0, 0]
     assert info["feasible"]
     with pytest.raises(UserError, match="from 0 to"):
         env.step([3, 0, 0, 0])
@@ -152,7 +156,7 @@ def test_a_padded_device_of_one_unit_means_the_reference_device() -> None:
     env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", max_devices=4)
     env.reset(seed=0)
     observation, *_ = env.step(3)
-    assert observation["placement"][0] == 0
+    assert placed(observation)[0] == 0
     assert env.get_wrapper_attr("action_masks")().tolist() == [True, True, False, False]
 
 
@@ -166,8 +170,8 @@ def test_graph_table_has_devices_if_observed_or_requested() -> None:
     (known,) = limited_env().graph_table().values()
     env = limited_env(observe_devices=False)
     (plain,), (asked,) = env.graph_table().values(), env.graph_table(devices=True).values()
-    assert set(known) - set(plain) == STATIC
-    for key in STATIC:
+    assert {OBSERVED.get(key, key) for key in set(known) - set(plain)} == STATIC
+    for key in set(known) - set(plain):
         np.testing.assert_array_equal(asked[key], known[key])
 
 

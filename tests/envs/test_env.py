@@ -13,11 +13,14 @@ from fakes import (
     diamond_backend,
     diamond_env,
     diamond_problem,
+    placed,
     play_actions,
 )
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError
+from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError, edge_index
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.envs.observation import observe_features
+from placement_gym.envs.scaling import read_graph_id
 
 NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {
@@ -62,7 +65,7 @@ def test_the_best_single_device_is_the_fastest_not_the_first() -> None:
 def test_reset_places_all_on_the_first_device_that_runs_it_all() -> None:
     problem = diamond_problem(refused=[(2, 0)])
     observation, info = DevicePlacementEnv(FakeBackend(problem=problem)).reset()
-    assert observation["placement"].tolist() == [1, 1, 1, 1]
+    assert placed(observation).tolist() == [1, 1, 1, 1]
     assert (info["latency_ms"], info["speedup"]) == (info["reference_ms"], 1.0)
 
 
@@ -141,7 +144,7 @@ def test_infeasible_placement_costs_ten_references(problem: Any, reason: str, co
     assert info["latency_ms"] == pytest.approx(10 * info["reference_ms"])
     assert (info["feasible"], terminated, truncated) == (False, False, False)
     assert reason in info["error"]
-    assert observation["placement"].tolist() == [1, 1, 1, 1]
+    assert placed(observation).tolist() == [1, 1, 1, 1]
     assert env.step([0, 0, 0, 0])[4]["feasible"]
 
 
@@ -213,12 +216,14 @@ def test_the_graph_table_holds_what_observations_repeat() -> None:
     env = diamond_env(max_nodes=5, max_edges=6)
     observation, _ = env.reset()
     table = env.graph_table()
-    static = table[int(observation["graph_id"][0])]
+    static = table[int(read_graph_id(observation)[0])]
     mask = static.pop("action_mask")
     np.testing.assert_array_equal(mask.ravel(), env.action_masks())
     assert set(static) == {"x", "edge_index", "edge_mask", "node_mask"}
-    for key, value in static.items():
-        np.testing.assert_array_equal(value, observation[key])
+    np.testing.assert_array_equal(static["edge_index"], edge_index(observation))
+    np.testing.assert_array_equal(observe_features(static["x"]), observation["x"])
+    for key in ("edge_mask", "node_mask"):
+        np.testing.assert_array_equal(static[key], observation[key])
 
 
 def test_closing_reaches_the_backend() -> None:

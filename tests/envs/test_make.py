@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import pytest
-from fakes import CPU_GPU, FakeBackend, diamond_problem
+from fakes import CPU_GPU, FakeBackend, diamond_problem, placed
 from openvino import opset13 as ops
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -272,7 +272,7 @@ def test_features_can_be_normalised_and_masks_cannot() -> None:
 def test_the_reference_is_the_first_device_listed() -> None:
     swapped = diamond_problem(CPU_GPU[::-1])
     observation, info = DevicePlacementEnv(FakeBackend(problem=swapped)).reset()
-    assert observation["placement"].tolist() == [0, 0, 0, 0]
+    assert placed(observation).tolist() == [0, 0, 0, 0]
     assert list(info["devices"]) == ["GPU", "CPU"]
 
 

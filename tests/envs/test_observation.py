@@ -6,11 +6,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem
+from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem, placed
 from graphs import chain, problem_on
 
-from placement_gym import DevicePlacementEnv, DeviceSpec
+from placement_gym import DevicePlacementEnv, DeviceSpec, edge_index
 from placement_gym.envs.observation import FEATURES, MAX_PADDED, N_FEATURES, Observation, Observer
+from placement_gym.envs.scaling import read_graph_id
 
 
 def observer(**kwargs: Any) -> Observer:
@@ -27,11 +28,11 @@ def test_shapes_and_types_are_as_documented(padding: dict[str, int]) -> None:
     found = {key: (value.dtype, value.shape) for key, value in observed(**padding).items()}
     assert found == {
         "node_mask": (np.int8, (n,)),
-        "placement": (np.int64, (n,)),
-        "step": (np.int64, (1,)),
-        "graph_id": (np.int64, (1,)),
+        "placement": (np.float32, (n,)),
+        "step": (np.float32, (1,)),
+        "graph_id": (np.float32, (1,)),
         "x": (np.float32, (n, N_FEATURES)),
-        "edge_index": (np.int64, (2, e)),
+        "edges": (np.float32, (2, e)),
         "edge_mask": (np.int8, (e,)),
     }
 
@@ -58,8 +59,8 @@ def test_padding_is_zero_and_masked() -> None:
     observation = observed(max_nodes=7, max_edges=9)
     assert observation["node_mask"].tolist() == [1, 1, 1, 1, 0, 0, 0]
     assert observation["edge_mask"].tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0]
-    assert observation["placement"].tolist() == [0, 1, 1, 0, 0, 0, 0]
-    assert observation["edge_index"].tolist() == [
+    assert placed(observation).tolist() == [0, 1, 1, 0, 0, 0, 0]
+    assert edge_index(observation).tolist() == [
         [0, 0, 1, 2, 0, 0, 0, 0, 0],
         [1, 2, 3, 3, 0, 0, 0, 0, 0],
     ]
@@ -89,7 +90,8 @@ def test_features_are_finite_and_tell_the_units_apart() -> None:
 def test_costs_fill_a_column_per_device_in_proportion_to_times() -> None:
     block = observed(unit_ms=np.array(UNIT_MS))["x"][:, FEATURES["cost"]]
     assert not block[:, 2:].any()
-    np.testing.assert_allclose(block[:, :2] / block[0, 0], np.array(UNIT_MS) / 4.0, rtol=1e-6)
+    times = np.expm1(block[:, :2])
+    np.testing.assert_allclose(times / times[0, 0], np.array(UNIT_MS) / 4.0, rtol=1e-6)
 
 
 def test_costs_are_zero_without_a_table() -> None:
@@ -118,10 +120,10 @@ def test_more_devices_than_cost_columns_are_refused() -> None:
 def test_the_observation_carries_the_last_placement_and_the_step() -> None:
     env = DevicePlacementEnv(diamond_backend(), horizon=2)
     start, _ = env.reset()
-    assert (start["placement"].tolist(), start["step"].tolist()) == ([0, 0, 0, 0], [0])
+    assert (placed(start).tolist(), start["step"].tolist()) == ([0, 0, 0, 0], [0])
     after, *_ = env.step([0, 1, 0, 1])
-    assert (after["placement"].tolist(), after["step"].tolist()) == ([0, 1, 0, 1], [1])
-    for key in ("x", "edge_index", "edge_mask", "node_mask", "graph_id"):
+    assert (placed(after).tolist(), after["step"].tolist()) == ([0, 1, 0, 1], [0.5])
+    for key in ("x", "edges", "edge_mask", "node_mask", "graph_id"):
         np.testing.assert_array_equal(after[key], start[key])
 
 
@@ -132,7 +134,7 @@ def test_the_observation_carries_the_last_placement_and_the_step() -> None:
 )
 def test_graph_ids_tell_grouped_graphs_apart(other: dict[str, Any]) -> None:
     ids = {
-        int(gym.make("DevicePlacementSim-v0", **kwargs).reset()[0]["graph_id"][0])
+        int(read_graph_id(gym.make("DevicePlacementSim-v0", **kwargs).reset()[0])[0])
         for kwargs in ({"model": "tiny"}, {"model": "tiny"}, other)
     }
     assert len(ids) == 2
@@ -161,7 +163,7 @@ def test_models_padded_alike_share_their_spaces() -> None:
 def test_edges_lead_from_earlier_to_later_units(granularity: str) -> None:
     env = gym.make("DevicePlacementSim-v0", model="tiny", granularity=granularity)
     observation, _ = env.reset()
-    source, target = observation["edge_index"]
+    source, target = edge_index(observation)
     assert (source < target).all()
     assert observation["edge_mask"].all()
 

@@ -8,13 +8,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import FakeBackend, diamond_backend, diamond_costs, diamond_problem
+from fakes import FakeBackend, diamond_backend, diamond_costs, diamond_problem, placed
 
 import placement_gym
 from envs_registry import ENVS
 from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.scaling import read_current_unit
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.problem.costs.semantics import Semantics
 
@@ -42,11 +43,11 @@ def play_episode(
 def test_an_episode_visits_every_unit_once_in_topological_order() -> None:
     env = per_unit()
     _, observations, _ = play_episode(env, [1, 0, 1, 0])
-    current = [int(observation["current_unit"][0]) for observation in observations]
+    current = [int(read_current_unit(observation)[0]) for observation in observations]
     visited = [observation["visited"].tolist() for observation in observations]
     assert current[:N_UNITS] == [0, 1, 2, 3]
     assert visited == [[1] * step + [0] * (N_UNITS - step) for step in range(N_UNITS + 1)]
-    assert observations[-1]["placement"].tolist() == [1, 0, 1, 0]
+    assert placed(observations[-1]).tolist() == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("horizon", [1, 9])
@@ -59,7 +60,7 @@ def test_an_episode_ends_with_the_last_unit_whatever_the_horizon(horizon: int) -
 
 def test_each_step_moves_one_unit() -> None:
     _, observations, _ = play_episode(per_unit(), [1, 1, 0, 1])
-    placements = [observation["placement"].tolist() for observation in observations]
+    placements = [placed(observation).tolist() for observation in observations]
     assert placements == [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 1]]
 
 
@@ -76,7 +77,7 @@ def test_the_info_describes_the_placement_observed() -> None:
     env = per_unit(start="random")
     _, observations, infos = play_episode(env, [1, 1, 0, 0], seed=3)
     for observation, info in zip(observations, infos, strict=True):
-        on_device_1 = observation["placement"].astype(bool)
+        on_device_1 = placed(observation).astype(bool)
         weights = np.array([100, 200, 300, 400])
         assert info["memory_bytes"].tolist() == [
             weights[~on_device_1].sum(),
@@ -96,32 +97,32 @@ def test_infeasible_step_costs_ten_references_and_ends_nothing() -> None:
 
 def test_random_start_follows_the_seed_first_is_the_reference() -> None:
     env = per_unit(start="random")
-    starts = [tuple(env.reset(seed=seed)[0]["placement"].tolist()) for seed in (*range(20), 0)]
+    starts = [tuple(placed(env.reset(seed=seed)[0]).tolist()) for seed in (*range(20), 0)]
     assert starts[0] == starts[-1]
     assert len(set(starts)) > 5
     observation, info = per_unit(start="first").reset()
-    assert (observation["placement"].tolist(), info["speedup"]) == ([0] * N_UNITS, 1.0)
+    assert (placed(observation).tolist(), info["speedup"]) == ([0] * N_UNITS, 1.0)
 
 
 def test_start_random_uses_supported_devices_only() -> None:
     env = per_unit(diamond_backend(diamond_problem(refused=[(1, 1), (3, 1)])), start="random")
-    starts = np.array([env.reset(seed=seed)[0]["placement"] for seed in range(30)])
+    starts = np.array([placed(env.reset(seed=seed)[0]) for seed in range(30)])
     assert starts.any(axis=0).tolist() == [True, False, True, False]
 
 
 def test_start_random_is_evaluated_as_it_stands() -> None:
     env = per_unit(FakeBackend(), start="random")
     observation, info = env.reset(seed=1)
-    assert info["latency_ms"] == 10.0 + observation["placement"].sum()
+    assert info["latency_ms"] == 10.0 + placed(observation).sum()
 
 
 def test_start_best_returns_to_the_fastest_placement_seen() -> None:
     env = per_unit(start="best")
-    assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
+    assert placed(env.reset()[0]).tolist() == [0] * N_UNITS
     _, observations, infos = play_episode(env, [1, 1, 1, 1])
     fastest = int(np.argmin([info["latency_ms"] for info in infos]))
     observation, info = env.reset()
-    assert observation["placement"].tolist() == observations[fastest]["placement"].tolist()
+    assert placed(observation).tolist() == placed(observations[fastest]).tolist()
     assert info["latency_ms"] == infos[fastest]["latency_ms"]
 
 
@@ -132,7 +133,7 @@ def test_start_best_ignores_infeasible_placements(reward: str, expected: list[in
     backend = FakeBackend(lambda a: 10.0 - float(a.sum()), diamond_problem(refused=[(3, 1)]))
     env = per_unit(backend, start="best", reward=reward)
     play_episode(env, [1, 1, 1, 1])
-    assert env.reset()[0]["placement"].tolist() == expected
+    assert placed(env.reset()[0]).tolist() == expected
 
 
 def test_start_best_with_the_final_reward_keeps_improvements() -> None:
@@ -140,14 +141,14 @@ def test_start_best_with_the_final_reward_keeps_improvements() -> None:
     env = per_unit(FakeBackend(), start="best", reward="final")
     for devices in ([1, 1, 1, 1], [1, 0, 0, 0]):
         play_episode(env, devices)
-    assert env.reset()[0]["placement"].tolist() == [1, 0, 0, 0]
+    assert placed(env.reset()[0]).tolist() == [1, 0, 0, 0]
 
 
 def test_an_episode_leaves_the_best_placement_as_it_was() -> None:
     env = per_unit(FakeBackend(), start="best")
     for devices in ([1, 1, 1, 1], [0, 1, 1, 1]):
         play_episode(env, devices)
-        assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
+        assert placed(env.reset()[0]).tolist() == [0] * N_UNITS
 
 
 def test_the_final_reward_evaluates_only_once_an_episode() -> None:
@@ -180,12 +181,12 @@ def test_observations_stay_in_the_space_and_share_no_memory() -> None:
 def test_padded_units_are_not_visited() -> None:
     _, observations, _ = play_episode(per_unit(inner={"max_nodes": 6}), [1, 0, 1, 0])
     assert observations[-1]["visited"].tolist() == [1, 1, 1, 1, 0, 0]
-    assert observations[-1]["start_ms"].shape == (6,)
+    assert observations[-1]["start"].shape == (6,)
 
 
 def test_start_times_are_zero_where_the_backend_knows_none() -> None:
     observation, _ = per_unit(FakeBackend()).reset()
-    assert observation["start_ms"].tolist() == [0.0] * N_UNITS
+    assert observation["start"].tolist() == [0.0] * N_UNITS
 
 
 def test_masks_are_those_of_the_current_unit() -> None:
@@ -304,4 +305,4 @@ def test_a_seed_forgets_the_best_placement() -> None:
     play_episode(env, [1, 1, 1, 1])
     assert env.best is not None
     observation, _ = env.reset(seed=0)
-    assert observation["placement"].tolist() == [0] * N_UNITS
+    assert placed(observation).tolist() == [0] * N_UNITS

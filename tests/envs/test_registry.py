@@ -34,7 +34,7 @@ TWO_DIMENSIONAL = {
     f"Your observation {key} has an unconventional shape (neither an image, nor a 1D vector). "
     "We recommend you to flatten the observation to have only a 1D vector or use a custom policy "
     "to properly process the data."
-    for key in ("x", "edge_index")
+    for key in ("x", "edges")
 }
 ONE_DEVICE = {
     "this machine has one device, CPU: taking 'cpu-testbed', two virtual devices of one "

@@ -7,9 +7,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import FakeBackend, diamond_problem
+from fakes import FakeBackend, diamond_problem, placed
 
 from placement_gym import DevicePlacementEnv, DeviceSpec, placement_env
+from placement_gym.envs.scaling import read_current_unit
 from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]
@@ -31,9 +32,9 @@ def test_the_repaired_placement_is_evaluated_and_observed() -> None:
     observation, _, _, _, info = env.step(all_on(1))
     base = placement_env(env)
     assert (info["feasible"], info["repaired"]) == (True, True)
-    assert set(observation["placement"].tolist()) == {0, 1}
-    assert info["latency_ms"] == base.backend.evaluate(observation["placement"]).latency_ms
-    assert (base.assignment == observation["placement"]).all()
+    assert set(placed(observation).tolist()) == {0, 1}
+    assert info["latency_ms"] == base.backend.evaluate(placed(observation)).latency_ms
+    assert (base.assignment == placed(observation)).all()
     _, info = env.reset()
     assert not info["repaired"]
 
@@ -54,7 +55,7 @@ def test_a_placement_that_needs_no_repair_stays(
     env.reset(seed=0)
     observation, *_, info = env.step(all_on(device))
     assert (info["feasible"], info["repaired"]) == (feasible, False)
-    assert observation["placement"].tolist() == [device] * 37
+    assert placed(observation).tolist() == [device] * 37
 
 
 def test_unsupported_units_move_without_limits_too() -> None:
@@ -62,7 +63,7 @@ def test_unsupported_units_move_without_limits_too() -> None:
     env = DevicePlacementEnv(FakeBackend(problem=problem), repair=True)
     env.reset()
     observation, *_, info = env.step(np.array([1, 1, 1, 1]))
-    assert observation["placement"].tolist() == [1, 1, 0, 1]
+    assert placed(observation).tolist() == [1, 1, 0, 1]
     assert info["repaired"]
 
 
@@ -71,7 +72,7 @@ def test_without_a_cost_table_the_fewest_bytes_change_device() -> None:
     env = DevicePlacementEnv(FakeBackend(problem=problem), repair=True)
     env.reset()
     observation, *_ = env.step(np.array([1, 1, 1, 1]))  # 100, 200, 300 and 400 bytes
-    assert observation["placement"].tolist() == [0, 0, 0, 1]
+    assert placed(observation).tolist() == [0, 0, 0, 1]
 
 
 def test_an_invalid_flag_is_refused() -> None:
@@ -106,11 +107,11 @@ def test_units_placed_one_by_one_make_others_leave() -> None:
     observation, _ = env.reset(seed=0)
     done, repaired = False, 0
     while not done:
-        unit = int(observation["current_unit"][0])
+        unit = int(read_current_unit(observation)[0])
         observation, _, done, _, info = env.step(1)
         assert info["feasible"]
-        assert observation["placement"][unit] == 1
-        assert (observation["placement"] == placement_env(env).assignment).all()
+        assert placed(observation)[unit] == 1
+        assert (placed(observation) == placement_env(env).assignment).all()
         repaired += info["repaired"]
     assert repaired > 0
 

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import CPU_GPU, FakeBackend, diamond_env, diamond_problem
+from fakes import CPU_GPU, FakeBackend, diamond_env, diamond_problem, placed
 
 from placement_gym import DevicePlacementEnv, Placement, UserError, placement_env
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -41,7 +41,7 @@ def test_an_episode_begins_with_the_placement(name: str, form: str) -> None:
     plan = Placement.of(base.problem, devices)
     given = {"indices": devices.tolist(), "names": dict(plan.units), "placement": plan}[form]
     observation, info = env.reset(seed=0, options={"placement": given})
-    assert observation["placement"].tolist() == devices.tolist()
+    assert placed(observation).tolist() == devices.tolist()
     assert info["latency_ms"] == base.backend.evaluate(devices).latency_ms
     assert observation["step"].tolist() == [0]
     if name in ("all at once", "one by one", "decisions"):
@@ -73,7 +73,7 @@ def test_a_vector_begins_with_it_too(decisions: tuple[str, ...], several: bool) 
     rows = np.stack([mixed(single), 1 - mixed(single)]) if several else mixed(single)
     observation, info = envs.reset(options={"placement": rows})
     for i, row in enumerate(np.broadcast_to(rows, (2, rows.shape[-1]))):
-        assert observation["placement"][i].tolist() == row.tolist()
+        assert placed(observation)[i].tolist() == row.tolist()
         alone = single.reset(options={"placement": row})[1]
         assert info["latency_ms"][i] == pytest.approx(alone["latency_ms"], rel=1e-12)
     after, *_ = envs.step(envs.action_space.sample())

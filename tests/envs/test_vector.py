@@ -104,7 +104,7 @@ def test_environments_end_and_restart_in_the_same_step() -> None:
     assert ended[0]["step"].tolist() == [[0], [0]]
     assert not ended[0]["placement"].any()
     np.testing.assert_array_equal(ended[4]["latency_ms"], start["latency_ms"])
-    assert ended[4]["final_obs"][0]["step"].tolist() == [3]
+    assert ended[4]["final_obs"][0]["step"].tolist() == [1.0]
     assert ended[4]["final_obs"][0]["placement"].all()
 
 

@@ -195,8 +195,9 @@ def test_a_penalty_counts_what_a_pool_holds_too_much() -> None:
 def test_an_observation_tells_pools_and_their_room() -> None:
     env = DevicePlacementEnv(diamond_backend(diamond_problem(HOST)), observe_devices=True)
     observation, _ = env.reset(options={"placement": [0, 1, 2, 2]})
-    assert observation["memory_pool"].tolist() == [1, 1, 0]
-    assert env.observation_space["memory_pool"].contains(observation["memory_pool"])  # type: ignore[index]
+    space = env.observation_space["memory_pool"]  # type: ignore[index]
+    assert space.read(observation["memory_pool"]).tolist() == [1, 1, 0]
+    assert space.contains(observation["memory_pool"])
     assert observation["room"] == pytest.approx([0.2, 0.2, 0.3])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from fakes import placed
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from vector_play import same_play
@@ -53,9 +54,9 @@ def test_an_action_has_a_part_for_each_decision(further: tuple[str, ...]) -> Non
     action = env.action_space.sample()
     observation, _, _, _, info = env.step(action)
     assert env.observation_space.contains(observation)
-    np.testing.assert_array_equal(observation["placement"], action[:n])
+    np.testing.assert_array_equal(placed(observation), action[:n])
     if "priority" in further:
-        np.testing.assert_array_equal(observation["priority"], action[n : 2 * n])
+        np.testing.assert_array_equal(LEVELS * observation["priority"], action[n : 2 * n])
     if "fusion" in further:
         np.testing.assert_array_equal(observation["fused"], action[len(action) - edges :])
     assert env.evaluate_batch(action[None])[1].speedup[0] == info["speedup"]

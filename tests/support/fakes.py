@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.scaling import read_indices
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
 from placement_gym.problem.problem import Problem
@@ -204,3 +205,9 @@ class Greedy:
 
     def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
         return np.zeros(observation["placement"].shape, dtype=np.int64), None
+
+
+def placed(observation: Mapping[str, Any], n_devices: int = 2) -> IntArray:
+    """The (N,) devices of an observation, or (B, N) of a batch."""
+    devices: IntArray = read_indices(observation["placement"], n_devices)
+    return devices

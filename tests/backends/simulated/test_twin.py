@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import CPU_GPU, assignment, diamond_costs, diamond_problem
+from fakes import CPU_GPU, assignment, diamond_costs, diamond_problem, placed
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
@@ -235,9 +235,9 @@ def test_per_unit_start_times_are_those_of_the_schedule(schedule: str) -> None:
     env.reset()
     for unit in range(base.problem.n_units):
         observation = env.step(unit % 2)[0]
-        _, start, _ = simulator.schedule(observation["placement"].astype(np.uint8))
-        np.testing.assert_allclose(observation["start_ms"], start, rtol=1e-6)
-    assert observation["start_ms"].max() > 0
+        _, start, _ = simulator.schedule(placed(observation).astype(np.uint8))
+        np.testing.assert_allclose(observation["start"] * start.max(), start, rtol=1e-6)
+    assert observation["start"].max() == 1.0
 
 
 def test_per_unit_start_times_of_the_diamond_match_by_hand() -> None:
@@ -246,7 +246,7 @@ def test_per_unit_start_times_of_the_diamond_match_by_hand() -> None:
     env = PerUnitEnv(DevicePlacementEnv(backend))
     env.reset()
     observations = [env.step(device)[0] for device in (0, 1, 1, 0)]
-    assert observations[-1]["start_ms"].tolist() == [0.0, 4.5, 6.5, 9.625]
+    assert (9.625 * observations[-1]["start"]).tolist() == pytest.approx([0.0, 4.5, 6.5, 9.625])
 
 
 MEMORY = {"static": 1000, "outputs": 6000, "lifetime": 7000}

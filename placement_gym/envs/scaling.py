@@ -1,0 +1,73 @@
+"""Numbers of order one: how observations hold indices, features and times.
+
+A network that reads observations as they are then sees nothing that saturates it. Policies of this
+package restore indices and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+GRAPH_IDS = 1 << 24
+"""Number of graph ids; float32 holds the share of each exactly."""
+LOG_DIVISOR = 8.0
+"""What observations divide logarithms of whole quantities by: ours, a power of two, which loses no
+digit."""
+
+
+class IndexBox(spaces.Box):
+    """The space of indices that are divided by their number.
+
+    Args:
+        count: What indices are divided by.
+        shape: Shape of an array of them.
+    """
+
+    def __init__(self, count: int, shape: tuple[int, ...]) -> None:
+        super().__init__(0.0, 1.0, shape, np.float32)
+        self.count = count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
+
+    def share(self, indices: NDArray[Any]) -> NDArray[np.float32]:
+        """An array of indices as it is observed."""
+        return (indices / self.count).astype(np.float32)
+
+    def read(self, observed: Any) -> Any:
+        """The int64 indices of an observed array or tensor, or of a batch of them."""
+        return read_indices(observed, self.count)
+
+
+def read_indices(observed: Any, count: int) -> Any:
+    """The int64 indices of an array or tensor of indices that were divided by their number."""
+    indices = (observed * count).round()
+    return indices.astype(np.int64) if isinstance(indices, np.ndarray) else indices.long()
+
+
+def read_graph_id(observation: Mapping[str, Any]) -> Any:
+    """The (..., 1) int64 keys of ``graph_table()`` for an observation or a batch of them."""
+    return read_indices(observation["graph_id"], GRAPH_IDS)
+
+
+def read_current_unit(observation: Mapping[str, Any]) -> Any:
+    """The (..., 1) int64 index of the unit that an action places, of ``PerUnitEnv``."""
+    return read_indices(observation["current_unit"], observation["visited"].shape[-1])
+
+
+def edge_index(observation: Mapping[str, Any]) -> Any:
+    """The producer and consumer of each edge, as PyTorch Geometric takes them.
+
+    Args:
+        observation: Of an environment with ``observe_graph=True``, or a batch; arrays or tensors.
+
+    Returns:
+        (..., 2, E) int64 indices of units, of the kind that the observation is of; ``edge_mask``
+        tells edges from padding.
+    """
+    return read_indices(observation["edges"], observation["node_mask"].shape[-1])
