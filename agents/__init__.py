@@ -38,6 +38,7 @@ AGENTS: dict[str, str] = {
     "annealing": "agents.search.annealing:annealing",
     "search": "agents.search.anytime:SearchAgent",
     "fill-in-order": "agents.solvers:fill_in_order",
+    "greedy": "agents.solvers:greedy",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
     "m-etf": "agents.solvers:m_etf",

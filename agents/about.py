@@ -65,6 +65,11 @@ ABOUT: dict[str, About] = {
     "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
     "search": About(SEARCH, "chains of moves from many starts, in a model of the schedule"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
+    "greedy": About(
+        SOLVER,
+        "unit by unit: the least own time and transfers of inputs, or the earliest finish",
+        model=("serial", "list"),
+    ),
     "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
     "critical-path": About(
         SOLVER, "list scheduling: the critical path on one device", model=("list",)

@@ -13,7 +13,7 @@ from agents.common.fixed_placement import FixedPlacement
 from agents.search.starts import extend_with_rank
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs.placement_env import find_semantics, placement_env
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import cuts, fill, list_scheduling
@@ -83,6 +83,16 @@ def without_options(
 
     make.__name__ = name
     return make
+
+
+def greedy(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
+    """See ``solvers.list_scheduling.greedy``; a measured environment is serial."""
+    semantics = find_semantics(placement_env(env))
+    return solve(
+        env,
+        "greedy",
+        lambda problem, costs: list_scheduling.greedy(problem, costs, semantics),
+    )
 
 
 heft = without_options("heft", list_scheduling.heft)

@@ -51,7 +51,7 @@ STARTS: Sequence[Mapping[str, Any]] = ({}, {"start": "quick"}, {"start": "random
 PLACERS = {
     spec.label: spec
     for spec in (
-        *map(AgentSpec, ("search", "heft", "random-blocks", "graph-groups", "hsdag")),
+        *map(AgentSpec, ("search", "greedy", "heft", "random-blocks", "graph-groups", "hsdag")),
         *(AgentSpec(name, start) for name in ("hill-climb", "annealing") for start in STARTS),
     )
 }

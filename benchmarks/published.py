@@ -34,7 +34,7 @@ from placement_gym.graph.families.problems import make_problem
 
 ENDLESS, TRIAL = 10**9, 100
 """Evaluations of a run that ends by its seconds, and of one that only compiles what it needs."""
-CLASSIC = ("heft", "critical-path", "random-blocks", "hill-climb", "search")
+CLASSIC = ("greedy", "heft", "critical-path", "random-blocks", "hill-climb", "search")
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag", "graph-groups")
 PUBLISHED = ("rnn", "hdp", "post", "placeto", "gdp", "hsdag")
 """Those with a form that is the paper's and can be run here; DOPPLER's takes 4,000 episodes."""

@@ -294,6 +294,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Raises:
             UserError: There is no such option, or the placement is of another problem.
         """
+        self.begin(seed, options)
+        return self.observer.observe(self.row, 0), self.get_info()
+
+    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """As ``reset``, without an observation."""
         start = read_start(options, self.problem)
         super().reset(seed=seed)
         self.row = self.reference_row()
@@ -301,7 +306,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.measurement = None
         if start is not None:
             self.evaluate(start)
-        return self.observer.observe(self.row, 0), self.get_info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement.

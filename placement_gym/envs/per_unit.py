@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +36,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     """Place one unit per step, in topological order (Placeto, section 3).
 
     ## Description
-    An episode visits every unit once, and the whole placement is evaluated after each step.
+    An episode visits every unit once, and by default the whole placement is evaluated after each
+    step. For stock algorithms `observe="flat"` is the form to take:
+
+    ```python
+    from stable_baselines3 import A2C
+    from stable_baselines3.common.env_util import make_vec_env
+
+    kwargs = {"model": "inception", "devices": "hsdag-paper", "observe": "flat"}
+    envs = make_vec_env("DevicePlacementPerUnitSim-v0", n_envs=8, env_kwargs=kwargs)
+    model = A2C("MlpPolicy", envs, gamma=1.0, device="cpu").learn(2_048)
+    ```
+
     Everything else is as in [all environments](env.py).
 
     ## Action Space
@@ -68,9 +78,9 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `outgoing` | 0 | transfers of its outputs to the best single device |
     | `total` | | sum of these three, less that on the best single device |
     | `near` | | sum of the first two, less that on the best single device |
+    | `finish` | | its earliest end, less that on the best single device; 0 if `"serial"` |
     | `producer` | 0, 1 | 1 if one of its inputs is made there |
     | `memory` | 0, 2 | share of the limit in use with it; 0 without a limit, 2 if unsupported |
-    | `finish` | | its earliest end, less that on the best single device; 0 if `"serial"` |
 
     ## Rewards
     | `reward` | value |
@@ -95,8 +105,9 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     The episode terminates after the last unit; `horizon` has no meaning here.
 
     ## Information
-    The keys describe the placement that was evaluated last, or where the episode starts. With `repair` the unit just placed
-    stays where it is, and the episode continues from the repaired placement.
+    The keys describe the placement that was evaluated last, or where the episode starts. With
+    `repair` the unit just placed stays where it is, and the episode continues from the repaired
+    placement.
 
     ## References
     Placeto (Addanki et al. 2019).
@@ -162,7 +173,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             assert self.twin is not None
             self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
             self.observation_space = self.flat.space()
-            base.observer = replace(base.observer, graph=False)  # nobody reads its observations
         self.current = 0
         self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
@@ -191,7 +201,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
         super().reset(seed=seed)
-        self.base.reset(seed=seed, options=options)
+        self.base.begin(seed, options)
         if seed is not None:
             self.best = None
         self.current = 0

@@ -12,7 +12,6 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.observation import Observation
 from placement_gym.envs.options import EnvOptions
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
@@ -157,10 +156,8 @@ class SimulatedEnv(DevicePlacementEnv):
 
             self.exact = self.backend = JointBackend(self.simulated, self.layout)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """As ``DevicePlacementEnv.reset``; a seed also seeds the noise."""
+    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """As ``DevicePlacementEnv.begin``; a seed also seeds the noise."""
         if seed is not None:
             self.simulated.rng = np.random.default_rng(seed)
-        return super().reset(seed=seed, options=options)
+        super().begin(seed, options)

@@ -279,9 +279,9 @@ def test_an_action_that_is_not_a_device_index_is_refused(action: Any) -> None:
 @pytest.mark.parametrize(
     ("argument", "remedy"),
     [
-        ({"start": "worst"}, "'worst'.*one of best, first, random"),
+        ({"start": "worst"}, "'worst'.*one of best, best-single, first, random"),
         ({"start": "frist"}, "did you mean 'first'"),
-        ({"reward": "speedup"}, "one of final, improvement, not 'speedup'"),
+        ({"reward": "speedup"}, "one of final, improvement, saving, not 'speedup'"),
         ({"reward": "improvment"}, "did you mean 'improvement'"),
     ],
 )

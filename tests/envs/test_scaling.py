@@ -66,7 +66,7 @@ def test_generated_graphs_on_sixteen_devices(env_id: str, family: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20_000, 20_010))
-@pytest.mark.parametrize("options", [{}, {"observe_graph": False}])
+@pytest.mark.parametrize("options", [{}, {"observe_graph": False}, {"observe": "flat"}])
 def test_problems_with_limits(seed: int, options: dict[str, Any]) -> None:
     kwargs = make_problem(seed).env_kwargs()
     check_order(gym.make(BY_UNIT, observe_devices=True, **kwargs, **options))
@@ -77,7 +77,9 @@ def test_tiny_and_huge_times(exponent: int) -> None:
     for seed in range(5):
         backend = scales.draw(seed, "uniform", scales.EVENT, exponent)
         options = {"observe_devices": True}
-        check_order(PerUnitEnv(placement_gym.DevicePlacementEnv(backend, **options)))
+        for observe in ("graph", "flat"):
+            base = placement_gym.DevicePlacementEnv(backend, **options)
+            check_order(PerUnitEnv(base, observe=observe))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,7 @@ def test_tiny_and_huge_times(exponent: int) -> None:
         (SIMULATED, {"model": "tiny", "devices": "cpu+2dgpu", **JOINT}),
         (SIMULATED, {"model": "tiny", "horizon": 50, **PADDED}),
         (BY_UNIT, {"model": "tiny", **PADDED}),
+        (BY_UNIT, {"model": "tiny", "observe": "flat"}),
         ("DevicePlacementStream-v0", {}),
         ("DevicePlacementStream-v0", {"observation": "graph"}),
         ("DevicePlacementOnline-v0", {"models": ["tiny", "cnn:2"]}),

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from by_hand import Made, cost_table, grouped, made_graph, problem_of
 
-from placement_gym import CostTable
+import agents
+from placement_gym import CostTable, play_episode
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import PartialSchedule, critical_path, heft, m_etf, merge
+from placement_gym.solvers.list_scheduling import (
+    PartialSchedule,
+    critical_path,
+    greedy,
+    heft,
+    m_etf,
+    merge,
+)
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]
-SOLVERS = [heft, critical_path, m_etf]
+SOLVERS = [heft, critical_path, m_etf, greedy]
 ALL = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -56,6 +66,32 @@ def test_heft_moves_an_operator_of_a_chain_only_if_that_pays(
 ) -> None:
     problem, costs = small(CHAIN, operator_ms, [transfer_ms] * 2)
     assert heft(problem, costs).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"), [("resnet", 1.0279), ("bert-8", 1.0444), ("inception", 1.1936)]
+)
+def test_greedy_gains_on_hsdags_models_what_it_is_known_to(model: str, expected: float) -> None:
+    env = gym.make("DevicePlacementSim-v0", model=model, devices="hsdag-paper")
+    info = play_episode(env, agents.make("greedy", env))
+    assert info["speedup_vs_best_single"] == pytest.approx(expected, abs=5e-5)
+
+
+def test_greedy_counts_a_transfer_to_a_device_once() -> None:
+    # Both readers are slower here by less than a transfer: the first stays, the second would too.
+    made: Made = [(0, [1, 2])]
+    problem, costs = small(made, [[1, 9], [9, 1], [3, 2.5]], [1.0])
+    assert greedy(problem, costs).tolist() == [0, 1, 1]
+    problem, costs = small(made, [[1, 9], [1, 9], [3, 2.5]], [1.0])
+    assert greedy(problem, costs).tolist() == [0, 0, 0]
+
+
+def test_greedy_keeps_devices_busy_where_they_work_in_parallel() -> None:
+    problem, costs = small([], [[4, 4], [3, 3], [2, 2], [1, 1]], [])
+    assert greedy(problem, costs).tolist() == [0, 0, 0, 0]
+    for schedule in ("list", "event", "giph"):
+        chosen = greedy(problem, costs, PRESETS[schedule])
+        assert chosen.tolist() == [0, 1, 1, 0]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+
+KEPT_MODELS = 8
+"""Models whose units are kept for further environments: ours."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,27 @@ def build_graph(model: object) -> OpGraph | None:
 
 
 def group_model(spec: ModelSpec) -> Units:
-    """Group the operators of a model that OpenVINO reads; some it has to compile for that."""
+    """Group the operators of a model that OpenVINO reads, once for environments of the same."""
+    if spec.in_memory or spec.inputs is not None or spec.extension:
+        return read_and_group(spec)
+    names = spec.model if isinstance(spec.model, tuple) else (spec.model,)
+    return group_once(spec, tuple(state_of_file(Path(str(name))) for name in names))
+
+
+def state_of_file(path: Path) -> tuple[int, ...]:
+    """Times of change and sizes of a model's files; none of a built-in one."""
+    states = [file.stat() for file in (path, path.with_suffix(".bin")) if file.is_file()]
+    return tuple(number for state in states for number in (state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(KEPT_MODELS)
+def group_once(spec: ModelSpec, files: tuple[tuple[int, ...], ...]) -> Units:
+    """As ``read_and_group``, or what it returned for the same specification and files."""
+    return read_and_group(spec)
+
+
+def read_and_group(spec: ModelSpec) -> Units:
+    """Read a model and group its operators; some OpenVINO has to compile for that."""
     if not spec.fused:
         graph = extract_spec(spec.load(), spec)
         if not graph.found:

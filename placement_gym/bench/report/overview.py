@@ -10,7 +10,7 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 from placement_gym.bench.report.wording import summarize_effort
 
-FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
+FLOORS = ("random-blocks", "hill-climb", "annealing", "search", "greedy")
 """Agents that need no learning; the best of them is what learning has to beat."""
 MAX_EQUAL_DIFFERENCE = 5e-4
 """Difference of mean scores that are printed alike."""
