@@ -157,7 +157,9 @@ def count_planned() -> str:
     rows = load_rows(RESULTS / "foreign-rows.jsonl")
     refused = sum(bool(row["error"]) for row in rows)
     planned = len(rows) - refused
-    return f"Of {len(rows)} networks {planned} were planned and exported, {refused} refused."
+    return (
+        f"Of {len(rows)} networks {planned} were planned and exported, {refused or 'none'} refused."
+    )
 
 
 def list_pages() -> str:
@@ -169,6 +171,8 @@ def list_pages() -> str:
 def show_table(tables: Tables, table: str, *files: str) -> str:
     """One of some tables, of files of rows."""
     lines = tables[table]([row for file in files for row in load_rows(RESULTS / file)])
+    if not lines:
+        return frame(f"No {table}.")
     cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
     return frame(wins.make_table(cells, *lines[0]))
 

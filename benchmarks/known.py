@@ -40,7 +40,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.provenance import git_commit
 from placement_gym.bench.run.rows import ROUNDING, ROWS, Json, load_runs
 from placement_gym.bench.study.task import VARIABLE, Task, expand_variables
-from placement_gym.problem.placement import parse_assignment
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import TOLERANCE
 

@@ -121,7 +121,7 @@ PAGES: dict[str, Page] = {
         (f"{PY}learned.py --data {{data}}/dnn-partitioning --rows {{out}}/learned-rows.jsonl",),
     ),
     "foreign.md": Page(
-        0.7,
+        0.8,
         ("foreign-rows.jsonl",),
         (
             f"{PY}foreign.py --out {{out}}/foreign",

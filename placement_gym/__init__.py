@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from placement_gym.models import load
     from placement_gym.problem.costs.table import CostTable as CostTable
     from placement_gym.problem.placement import Placement as Placement
-    from placement_gym.problem.placement import PlacementMismatchError as PlacementMismatchError
+    from placement_gym.problem.problem import PlacementMismatchError as PlacementMismatchError
 
     load_model = load
 
@@ -69,7 +69,7 @@ SOURCES = {
     "PerUnitEnv": "envs.per_unit",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
-    "PlacementMismatchError": "problem.placement",
+    "PlacementMismatchError": "problem.problem",
     "PlacementVectorEnv": "envs.vector",
     "SimulatedEnv": "envs.simulated_env",
     "SimulatedVectorEnv": "envs.vector",

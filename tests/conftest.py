@@ -33,7 +33,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import TESTBED, DeviceSpec
-from placement_gym.models import load, loading
+from placement_gym.models import built_in, load, loading
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.solvers import beams, search
@@ -129,7 +129,7 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def models_built_once() -> Iterator[None]:
     """Built-in models are clones of the first of their name, whose weights they share."""
     build = loading.build
-    first = lru_cache(8)(lambda name: build(loading.match_built_in(name)))
+    first = lru_cache(8)(lambda name: build(built_in.match_built_in(name)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "build", lambda match: first(match.string).clone())
         yield
@@ -137,7 +137,7 @@ def models_built_once() -> Iterator[None]:
 
 def is_built_in(spec: ModelSpec) -> bool:
     own = spec.inputs is not None  # which specs are not compared by
-    return isinstance(spec.model, str) and bool(loading.match_built_in(spec.model)) and not own
+    return isinstance(spec.model, str) and bool(built_in.match_built_in(spec.model)) and not own
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -164,6 +164,7 @@ HEAVY = (*LEARNING, "agents", "numba", "openvino", "scipy", "matplotlib", "pydan
 SIMULATE = "import gymnasium; gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny')"
 RARE = (
     "backends.measured",
+    "backends.wrapper",
     "base.progress",
     "base.schemas",
     "envs.device_table",
@@ -171,16 +172,23 @@ RARE = (
     "envs.render",
     "graph.generated",
     "graph.quantization",
+    "graph.structure",
     "graph.submodels",
     "hardware.machine",
-    "models.union",
+    "models.input_reader",
+    "models.joining",
+    "models.own_inputs",
     "problem.constraints",
     "problem.costs.workloads",
+    "problem.placement",
     "schedules.call_schedule",
     "schedules.event_fifo",
     "schedules.list",
     "solvers.tasks",
     "workloads.conversation",
+    "workloads.runs",
+    "workloads.samples",
+    "workloads.steps",
 )
 """Modules that a serial simulation of a built-in model does not run."""
 

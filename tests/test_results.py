@@ -23,7 +23,7 @@ from placement_gym.bench.run.row_columns import (
 )
 from placement_gym.bench.run.rows import read_rows
 from placement_gym.bench.study.row_checks import check_rows, validate
-from placement_gym.problem.placement import parse_assignment
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +86,14 @@ def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> No
     for document in figures.DOCUMENTS:
         begins = re.findall(r"^<!-- figure: .*", document.read_text(), re.MULTILINE)
         assert not [line for line in begins if not line.endswith("-->")], document
+
+
+def test_a_table_without_lines_is_a_sentence(
+    figures: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "load_rows", lambda path: ({"name": "bert", "error": ""},))
+    assert figures.compute("foreign refusals foreign-rows.jsonl") == "\n\nNo refusals.\n\n"
+    assert figures.compute("planned").endswith("1 were planned and exported, none refused.")
 
 
 def test_pages_begin_with_the_version_of_their_rows(pages: ModuleType) -> None:

@@ -32,6 +32,7 @@ from placement_gym.envs.rewards import REWARDS
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.graph.extract import extract
+from placement_gym.graph.structure import Structure
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.workloads.conversation import Conversation
 
@@ -90,7 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     saved = Placement.load(SAVED / "small-placement.json")
     graph = extract(load_model(tmp_path / "my_model.xml"))
     for name in ("plan-my_model.json", "plan-my_model-throughput.json"):
-        replace(saved, structure=graph.structure).save(tmp_path / "results" / name)
+        replace(saved, structure=Structure.of(graph)).save(tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     return tmp_path

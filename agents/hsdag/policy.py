@@ -76,8 +76,9 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         graphs, row_graph = self.graphs.batch(observation)
         rollout = self.greedy if greedy else self.rollout
         # rows of one graph and step share their embeddings and dominant edges
-        steps: Any = self.observation_space["step"]
-        pairs = torch.stack([row_graph, steps.read(observation["step"]).flatten()])
+        spaces: Any = self.observation_space
+        step = spaces["step"].read(observation["step"])
+        pairs = torch.stack([row_graph, step.flatten()])
         distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         # 3: embeddings, edge scores and dominant edges, as they are throughout a rollout

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.table import CostTable
 
 PENALTY = 10.0
 """Latency of an infeasible placement in reference latencies: ours."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from placement_gym.backends.protocol import Backend, Measurement
-from placement_gym.backends.wrapper import CachedBackend
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,13 @@ class SingleDeviceResults:
     feasible: tuple[bool, ...]
 
     @classmethod
-    def of(cls, backend: Backend, anew: bool = False) -> SingleDeviceResults:
-        """Evaluate every device that supports the whole model; ``anew`` ignores the cache."""
-        evaluate = backend.evaluate_ignoring_limits
-        if anew and isinstance(backend, CachedBackend):
-            evaluate = backend.evaluate_anew
+    def of(cls, backend: Backend) -> SingleDeviceResults:
+        """Evaluate every device that supports the whole model."""
         problem = backend.problem
         assignments = [problem.single(device) for device in range(len(problem.devices))]
         return cls(
             tuple(
-                evaluate(assignment) if problem.runs_all[device] else None
+                backend.evaluate_ignoring_limits(assignment) if problem.runs_all[device] else None
                 for device, assignment in enumerate(assignments)
             ),
             tuple(not backend.infeasibility(assignment) for assignment in assignments),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
+
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.table import CostTable
 
 
 class BackendWrapper:
@@ -86,10 +89,6 @@ class CachedBackend(BackendWrapper):
         cached = self.seen.get(assignment.tobytes())
         if cached is not None:
             return replace(cached, cached=True, compile_s=0.0, measure_s=0.0)
-        return self.evaluate_anew(assignment)
-
-    def evaluate_anew(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate_ignoring_limits``, but never from memory; the new measurement is kept."""
         measurement = self.inner.evaluate_ignoring_limits(assignment)
         self.seen[assignment.tobytes()] = measurement
         return measurement

@@ -13,7 +13,8 @@ from placement_gym.bench.study.task import describe_devices, read_make_kwargs
 from placement_gym.models.loading import model_of_placement
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem.costs.table import costs_beside
-from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
+from placement_gym.problem.placement import Placement, describe_saved
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make_scene
 
 

@@ -25,7 +25,7 @@ from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import Given
+from placement_gym.models.given import Given
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.constraints import Constraints

@@ -15,8 +15,8 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.given import Given
 from placement_gym.models.loading import model_of_placement
-from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem.placement import Placement, describe_saved
 

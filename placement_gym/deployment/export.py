@@ -31,14 +31,17 @@ from placement_gym.deployment.several import split_placement
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
+from placement_gym.models.given import Given
+from placement_gym.models.joining import inputs_of
 from placement_gym.models.loading import model_of_placement
 from placement_gym.models.members import list_members
-from placement_gym.models.own_inputs import Given, inputs_of, save_arrays
+from placement_gym.models.own_inputs import save_arrays
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names
 from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
 from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -151,7 +154,7 @@ def list_own_arrays(
         for note in placement.describe_inputs(own=""):
             warn_user(note)
         return {}
-    values = request.sample_inputs(model)[0]
+    values = draw(request, model)[0]
     names = [input_names(port)[0] for port in model.inputs]
     return {
         name: value if isinstance(value, np.ndarray) else value.data

@@ -24,8 +24,10 @@ from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.export import INPUTS, list_own_arrays
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.loading import load, match_built_in
-from placement_gym.models.own_inputs import Given, save_arrays
+from placement_gym.models.built_in import match_built_in
+from placement_gym.models.given import Given
+from placement_gym.models.loading import load
+from placement_gym.models.own_inputs import save_arrays
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem.placement import Placement
 

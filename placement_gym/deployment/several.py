@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.graph.extract import extract_spec
+from placement_gym.graph.structure import Structure
 from placement_gym.models.union import split_union
 from placement_gym.problem.placement import Placement
 
@@ -29,7 +30,7 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
     for name, part in split_union(model).items():
         own = take_part(fitted, name)
         graph = extract_spec(part, own.spec)
-        own = replace(own, fingerprint=graph.fingerprint(), structure=graph.structure)
+        own = replace(own, fingerprint=graph.fingerprint(), structure=Structure.of(graph))
         placements[name] = part, own
     return placements
 

@@ -21,14 +21,14 @@ from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.options import RENDER_MODES, EnvOptions
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
-from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
 from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
     from placement_gym.envs.render import Painter
+    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.placement import Placement
     from placement_gym.solvers.repair import RepairPrices
 
 
@@ -416,6 +416,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def placement(self) -> Placement:
         """The current placement, to save or to compile with."""
+        from placement_gym.problem.placement import Placement
+
         return Placement.of(self.problem, self.assignment, self.graph)
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +12,18 @@ import numpy as np
 from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.problem.placement import Placement, parse_assignment
-from placement_gym.problem.problem import Problem
+from placement_gym.problem.problem import Problem, parse_assignment
 
 PLACEMENT = "placement"
 """The one option of ``reset``."""
+
+
+@runtime_checkable
+class Assigning(Protocol):
+    """The part of a ``Placement`` that an episode begins with."""
+
+    def assignment(self, problem: Problem) -> IntArray:
+        """(n_units,) device indices."""
 
 
 def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray | None:
@@ -35,7 +42,7 @@ def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray 
     start = (options or {}).get(PLACEMENT)
     if start is None:
         return None
-    if isinstance(start, Placement):
+    if isinstance(start, Assigning):
         return start.assignment(problem)
     if isinstance(start, Mapping):
         return parse_assignment(start, problem)
@@ -65,7 +72,7 @@ def read_starts(
     """
     placements = (options or {}).get(PLACEMENT)
     if (
-        isinstance(placements, (Placement, Mapping))
+        isinstance(placements, (Assigning, Mapping))
         or placements is None
         or np.ndim(placements) < 2
     ):

@@ -16,8 +16,8 @@ from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.models.data_shapes import FoundShapes, state_found_shapes
+from placement_gym.models.given import Given
 from placement_gym.models.members import list_members
-from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import list_dynamic
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.kinds import make_request

@@ -10,10 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.graph.structure import Structure
 from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.models.members import Member
-from placement_gym.models.shapes import to_text
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
 
@@ -254,29 +252,6 @@ class OpGraph:
             ("?",) if name in undecided else shape
             for name, shape in zip(self.names, self.shapes, strict=True)
         ]
-
-    @cached_property
-    def structure(self) -> Structure:
-        """What the operators are and read, whatever their names."""
-        names = self.names
-        rows = zip(
-            names,
-            self.types,
-            self.element_types,
-            self.stated_shapes,
-            self.weight_bytes.tolist(),
-            strict=True,
-        )
-        return Structure(
-            {
-                name: f"{type_} {element_type}{to_text(shape)} {weights}"
-                for name, type_, element_type, shape, weights in rows
-            },
-            {
-                name: tuple(names[source] for source in sources)
-                for name, sources in zip(names, self.predecessors(), strict=True)
-            },
-        )
 
     def fingerprint(self, by_name: bool = True) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.

@@ -10,6 +10,8 @@ from operator import eq
 from typing import Any
 
 from placement_gym.base.errors import UserError
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models.shapes import to_text
 
 CHANGING = (
     "Constant Parameter Result Convert Transpose Reshape Squeeze Unsqueeze Concat Split "
@@ -40,6 +42,29 @@ class Structure:
 
     kinds: dict[str, str]
     reads: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, graph: OpGraph) -> Structure:
+        """What the operators of a graph are and read."""
+        names = graph.names
+        rows = zip(
+            names,
+            graph.types,
+            graph.element_types,
+            graph.stated_shapes,
+            graph.weight_bytes.tolist(),
+            strict=True,
+        )
+        return cls(
+            {
+                name: f"{type_} {element_type}{to_text(shape)} {weights}"
+                for name, type_, element_type, shape, weights in rows
+            },
+            {
+                name: tuple(names[source] for source in sources)
+                for name, sources in zip(names, graph.predecessors(), strict=True)
+            },
+        )
 
     @classmethod
     def of_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:

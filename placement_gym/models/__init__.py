@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from placement_gym.base.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from placement_gym.models.loading import BUILT_IN as BUILT_IN
+    from placement_gym.models.built_in import BUILT_IN as BUILT_IN
     from placement_gym.models.loading import ModelNotFoundError as ModelNotFoundError
     from placement_gym.models.loading import load as load
     from placement_gym.models.loading import prepare as prepare
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from placement_gym.models.shared_constants import separate_constants as separate_constants
 
 SOURCES = {
-    "BUILT_IN": "loading",
+    "BUILT_IN": "built_in",
     "ModelNotFoundError": "loading",
     "UnsupportedModelError": "shapes",
     "load": "loading",

@@ -5,23 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_file, is_path, list_neighbours
-from placement_gym.base.texts import join_words, last_line
+from placement_gym.base.texts import last_line
+from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
-from placement_gym.models.members import Member, join_names, parse_rate
-from placement_gym.models.own_inputs import (
-    Given,
-    inputs_of,
-    list_mappings,
-    read_own,
-    states_sizes,
-    values_of,
-)
+from placement_gym.models.given import Given, read_own
+from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import Shapes, SizesError, UnsupportedModelError, bind_shapes
 from placement_gym.models.stateful import bind_batch, is_stateful
@@ -34,36 +28,7 @@ ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
 """In OpenVINO's errors about operators that it does not have."""
 EXTENSION_REMEDY = ". If these are operators of your own, name their library: --extension FILE"
-GENERATED = re.compile(
-    r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-"
-)
-EXAMPLES = (
-    "bert-8",
-    "gpt-12",
-    "vit-12",
-    "synthetic-layered-1000",
-    "synthetic-series-parallel-1000",
-    "unrolled-lstm-1000",
-    "stacked-bert-1000",
-)
-"""Names of other models, to suggest."""
 MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
-NUMBERS = {
-    "bert": "length",
-    "gpt": "layers",
-    "mobilenet": "percent",
-    "moe": "experts",
-    "vit": "layers",
-}
-"""Meaning of the number in a name for the module that builds the model."""
-BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
-NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
-BITS = {"int8": 8, "int4": 4}
-"""Bits of weights that are stored as integers, by the end of a model's name."""
-MAX_BUILT_GIB = 4.0
-"""GiB of weights that built-in models of a union may hold: ours, as rows of strangers name them."""
-INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
-"""Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -111,7 +76,7 @@ def load(
             ``"resnet:2"`` in it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union
             of built-in ones.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        inputs: Inputs of your own; see ``own_inputs.Given``. Dimensions that stay dynamic are
+        inputs: Inputs of your own; see ``given.Given``. Dimensions that stay dynamic are
             measured with their sizes. In a union a name begins with that of the model, as in
             ``"bert-8/input_ids"``; so it does for ``shapes``.
         extension: A library with operators that OpenVINO lacks, which ``ov.Core.add_extension``
@@ -127,7 +92,9 @@ def load(
 
     models = list_models(model)
     if len(models) > 1:
-        return load_union(models, shapes, inputs, extension)
+        from placement_gym.models.joining import load_union
+
+        return load_union(models, shapes, inputs, partial(load, extension=extension))
     ((model, _),) = models
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
@@ -138,21 +105,30 @@ def load(
         return prepare(model.clone(), shapes, inputs)
     if not is_path(model):
         raise explain_missing(str(model))
-    check_file_name(Path(model).name)
-    check_content(Path(model))
-    core = make_core(extension)
-    try:
-        read = core.read_model(model)
-        # Converters count names up from whatever was made before: a second reading has others.
-        if Path(model).suffix != ".xml":
-            number_counted_names(read, core.read_model(model))
-    except RuntimeError as error:
-        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error)).strip()
-        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}{remedy}") from error
-    prepared = prepare(read, shapes, inputs)
+    prepared = prepare(read_file(Path(model), extension), shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
+
+
+def read_file(path: Path, extension: str | Path | None) -> ov.Model:
+    """Read a model's file; its nodes have the same names each time.
+
+    Raises:
+        UnsupportedModelError: OpenVINO cannot read it.
+    """
+    check_file_name(path.name)
+    check_content(path)
+    core = make_core(extension)
+    try:
+        model = core.read_model(path)
+        # Converters count names up from whatever was made before: a second reading has others.
+        if path.suffix != ".xml":
+            number_counted_names(model, core.read_model(path))
+    except RuntimeError as error:
+        reason = explain_weights(path, str(error)) or ORIGIN.sub("", str(error)).strip()
+        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
+        raise UnsupportedModelError(f"OpenVINO cannot read {path}: {reason}{remedy}") from error
+    return model
 
 
 def make_core(extension: str | Path | None) -> ov.Core:
@@ -198,52 +174,6 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
             "the rate out"
         )
     return parts
-
-
-def load_union(
-    rated_models: Sequence[tuple[Any, int]],
-    shapes: Shapes | None,
-    inputs: Given | None,
-    extension: str | Path | None,
-) -> ov.Model:
-    """Load several models and join them; see ``load``."""
-    from placement_gym.models.union import check_names, join_models, name_members
-
-    for part, _ in rated_models:
-        if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
-            raise UserError(
-                f"{part!r:.200} is a graph without a model and cannot be joined: name models"
-            )
-    names = name_members([stem_of(part) for part, _ in rated_models])
-    check_names(shapes, names, "shapes")
-    if inputs is not None and not states_sizes(inputs):
-        inputs = list_mappings(inputs)
-        for mapping in inputs:
-            check_names(mapping, names, "inputs")
-    models, built_bytes = [], 0
-    for (part, _), name in zip(rated_models, names, strict=True):
-        models.append(load(part, values_of(shapes, name), inputs_of(inputs, name), extension))
-        if isinstance(part, str) and match_built_in(part):
-            nodes = models[-1].get_ops()
-            built_bytes += sum(n.get_byte_size() for n in nodes if n.get_type_name() == "Constant")
-        if built_bytes > MAX_BUILT_GIB * 2**30:
-            raise UserError(
-                f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
-                "GiB of weights, which are made in memory; name fewer or smaller ones, or files"
-            )
-    rates = [rate for _, rate in rated_models]
-    union = join_models(models, [*map(Member, names, rates)])
-    # The name loads the union again where all models are built in.
-    named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
-    union.set_friendly_name(join_names(named_members))
-    return union
-
-
-def stem_of(model: str | Path | ov.Model) -> str:
-    """A model's name: that of its file without suffix, or the built-in one."""
-    if not isinstance(model, (str, Path)):
-        return str(model.get_friendly_name())
-    return str(model) if match_built_in(model) else Path(model).stem
 
 
 def explain_missing(model: str) -> UserError:
@@ -297,12 +227,6 @@ def explain_weights(path: Path, error: str) -> str:
     return f"its weights are missing: copy {weights!r:.200} there, too"
 
 
-def match_built_in(model: str | Path) -> re.Match[str] | None:
-    """The parts of a built-in model's name, which hides files of that name; None for a path."""
-    match = NAME.fullmatch(str(model))
-    return match if match and match["base"] in BUILT_IN else None
-
-
 def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     """Return whether ``load`` would read a file."""
     import openvino as ov
@@ -311,32 +235,6 @@ def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
         not isinstance(part, ov.Model) and not match_built_in(part) and is_path(part)
         for part, _ in list_models(model)
     )
-
-
-def build(name: re.Match[str]) -> ov.Model:
-    """Build a built-in model under the name that was given."""
-    base, number = name["base"], name["number"]
-    options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
-    if number and base not in NUMBERS:
-        raise UserError(
-            f"{base} takes no number, as bert does in 'bert-8': only "
-            f"{join_words(sorted(NUMBERS))} do"
-        )
-    if number:
-        options[NUMBERS[base]] = int(number)
-    if name["weights"] in BITS:
-        if name["weights"] not in INTEGERS.get(base, ()):
-            built_in = [
-                f"{name}-{weights}" for name, kinds in INTEGERS.items() for weights in kinds
-            ]
-            raise UserError(
-                f"{base} has no {name['weights']} weights, only {join_words(built_in)} are built "
-                "in; '-fp16' compresses others"
-            )
-        options["bits"] = BITS[name["weights"]]
-    model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
-    model.set_friendly_name(name.string)
-    return model
 
 
 def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:

@@ -1,13 +1,12 @@
-"""Inputs of the user's own: samples of a model's inputs, from files or arrays in memory."""
+"""Reading of the user's own inputs: samples, from files or arrays in memory."""
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,104 +20,27 @@ from placement_gym.models.tensors import is_whole, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
-names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
-input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
-Sample: TypeAlias = Mapping[int, NDArray[Any]]
-"""Index of an input of the model -> its numbers or strings."""
-SIZES = "data_shapes"
-"""What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
-which they are generated."""
+    from placement_gym.models.given import Given, Sample, Sizes
 
 
-@dataclass(frozen=True)
-class OwnInputs:
-    """The inputs that a user gives for a model, or none.
-
-    Attributes:
-        samples: The first one is timed; outputs are compared on each.
-        sizes: Input name -> its sizes, of inputs that keep dynamic dimensions: those of the first
-            sample, or those that are stated alone.
-        other_sizes: Those of samples with other sizes, each once.
-        fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
-            samples.
-        stated: Whether sizes are complete, so that none is to be asked for.
-    """
-
-    samples: Sequence[Sample] = ()
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    other_sizes: Sequence[Mapping[str, Sequence[int]]] = ()
-    fingerprint: str = ""
-    stated: bool = False
-
-
-def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
-    """Read own inputs, and check them against the inputs of a model.
-
-    Args:
-        model: The model.
-        given: The inputs; None for none.
-        complete: Whether all inputs of the model have to be given.
-
-    Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: all of them are listed, with what the model takes.
-    """
-    if given is None:
-        return OwnInputs()
-    if states_sizes(given):
-        return OwnInputs(sizes=given[SIZES], stated=True)
+def read_samples(
+    model: ov.Model, given: Given, complete: bool
+) -> tuple[list[Sample], Sizes, list[Sizes], str]:
+    """Read samples, their sizes and fingerprint, the fields of ``given.OwnInputs``."""
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
     samples = [read_sample(reader, mapping, complete) for mapping in mappings]
     found = [list_sizes(reader, sample) for sample in samples]
     sizes, *others = [one for number, one in enumerate(found) if one not in found[:number]]
-    return OwnInputs(samples, sizes, others, compute_fingerprint(reader, samples))
+    return samples, sizes, others, compute_fingerprint(reader, samples)
 
 
-def list_sizes(reader: InputReader, sample: Sample) -> dict[str, Sequence[int]]:
+def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
     """The sizes of a sample's inputs that keep dynamic dimensions, by their names."""
     return {
         reader.names[index][0]: value.shape
         for index, value in sample.items()
         if reader.shapes[index].is_dynamic
-    }
-
-
-def states_sizes(given: Any) -> TypeGuard[Mapping[str, Mapping[str, Sequence[int]]]]:
-    """Return whether sizes are stated instead of inputs."""
-    return isinstance(given, Mapping) and set(given) == {SIZES}
-
-
-def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``gym.make`` in files of version 0.3, where sizes had an argument of their own.
-
-    Returns:
-        Those of this version, which makes the same of them.
-    """
-    if SIZES not in kwargs:
-        return dict(kwargs)
-    others = {name: value for name, value in kwargs.items() if name != SIZES}
-    return {**others, "inputs": {SIZES: kwargs[SIZES]}}
-
-
-def inputs_of(given: Given | None, name: str) -> Given | None:
-    """The inputs of one model of a union, by the names that they have in it."""
-    if given is None:
-        return None
-    if states_sizes(given):
-        return {SIZES: values_of(given[SIZES], name)}
-    return [values_of(mapping, name) for mapping in list_mappings(given)]
-
-
-def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """What a mapping has for one model of a union, by the names that are known in it."""
-    prefix = f"{name}/"
-    return {
-        key.removeprefix(prefix): value
-        for key, value in (values or {}).items()
-        if key.startswith(prefix)
     }
 
 
@@ -208,7 +130,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
     """The inputs of one sample.
 
     Raises:
-        UserError: See ``read_own``.
+        UserError: See ``given.read_own``.
     """
     sample: dict[int, NDArray[Any]] = {}
     faults: list[str] = []
@@ -239,7 +161,7 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
 
 
 def save_inputs(given: Given, path: Path) -> Path:
-    """Write inputs to a folder that ``read_own`` reads, in the place of what it held."""
+    """Write inputs to a folder that ``load_mappings`` reads, in the place of what it held."""
     path.mkdir(parents=True, exist_ok=True)
     for old in path.glob("*.npz"):
         old.unlink()

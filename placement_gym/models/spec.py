@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import check_choice
 from placement_gym.base.files import make_temporary_folder
-from placement_gym.models.loading import list_models, load, match_built_in
+from placement_gym.models.built_in import match_built_in
+from placement_gym.models.given import Given, read_older, states_sizes
+from placement_gym.models.loading import list_models, load
 from placement_gym.models.members import parse_rate
-from placement_gym.models.own_inputs import Given, read_older, save_inputs, states_sizes
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
 
@@ -125,6 +126,8 @@ class ModelSpec:
             if isinstance(inputs, (str, Path)):
                 inputs = os.path.realpath(inputs)
             elif inputs is not None and not states_sizes(inputs):
+                from placement_gym.models.own_inputs import save_inputs
+
                 folder = stack.enter_context(make_temporary_folder())
                 inputs = str(save_inputs(inputs, folder / "inputs"))
             yield replace(self, model=make_absolute(model), inputs=inputs).to_json()

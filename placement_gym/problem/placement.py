@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
 from placement_gym.base.json_file import JsonFile
 from placement_gym.base.ratios import UNMEASURABLE, format_ratio
 from placement_gym.base.texts import join_words
@@ -18,16 +17,12 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.structure import Structure, describe_difference, match
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import SIZES
+from placement_gym.models.given import SIZES
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.problem.problem import PlacementMismatchError, Problem, parse_assignment
 
 FORMAT = 1
 """Version of the file; raise it when an older program would misread a newer file."""
-
-
-class PlacementMismatchError(UserError):
-    """A placement was made for another model, other units or other devices."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Placement(JsonFile):
             devices=problem.devices,
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
-            structure=units.graph.structure,
+            structure=Structure.of(units.graph),
             **units.graph.request.keywords(),
         )
 
@@ -143,9 +138,10 @@ class Placement(JsonFile):
                 f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
                 f"{dict(measured)}: give inputs of the same sizes, or leave them out"
             )
-        names = match(self.structure, graph.structure) if self.structure else None
+        structure = Structure.of(graph)
+        names = match(self.structure, structure) if self.structure else None
         if names is None:
-            raise PlacementMismatchError(self.explain_mismatch(graph))
+            raise PlacementMismatchError(self.explain_mismatch(graph.model, structure))
         # A unit has the name of one of its operators, another one's where that is gone. Additions,
         # which come last, share the name of their neighbour.
         found = {known: name for name, known in reversed(names.items())}
@@ -161,19 +157,20 @@ class Placement(JsonFile):
             fingerprint=graph.fingerprint(),
             units={new_units[u]: device for u, device in self.units.items() if u in new_units},
             members=members,
-            structure=graph.structure,
+            structure=structure,
         )
 
-    def explain_mismatch(self, graph: OpGraph) -> str:
-        """Explain that a graph is another model's, and where it differs."""
+    def explain_mismatch(self, model: str, structure: Structure) -> str:
+        """Explain that a structure is another model's, and where it differs."""
         difference = (
-            describe_difference(self.structure, graph.structure)
+            describe_difference(self.structure, structure)
             if self.structure
-            else "its operators, names, shapes or weights' sizes differ. Placements of version 0.3 "
-            "need equal names, which OpenVINO counts anew for some files: plan it again"
+            else "its operators, names, shapes or weights' sizes differ: load the model with the "
+            "shapes of the placement, as by load_model(file, shapes={...}). Placements of version "
+            "0.3 need equal names, which OpenVINO counts anew for some files: else plan it again"
         )
         return (
-            f"the placement was made for model {self.model!r}, not for {graph.model!r}: "
+            f"the placement was made for model {self.model!r}, not for {model!r}: "
             f"{difference}. Where you have changed the model since, as by preprocessing, see "
             "docs/how_to/preprocessing.md"
         )
@@ -207,10 +204,8 @@ class Placement(JsonFile):
     @classmethod
     def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import PlacementFields
-        from placement_gym.base.schemas.reading import check, check_format
 
-        check_format(values, FORMAT)
-        fields = check(PlacementFields, values)
+        fields = PlacementFields.read(values, FORMAT)
         return cls(
             model=fields.model,
             fingerprint=fields.fingerprint,
@@ -225,23 +220,6 @@ class Placement(JsonFile):
             if fields.structure
             else None,
         )
-
-
-def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
-    """Return (n_units,) device indices from device names by unit.
-
-    Raises:
-        PlacementMismatchError: Units or devices are not those of the problem.
-    """
-    index = {name: position for position, name in enumerate(problem.device_names)}
-    unknown = sorted(set(units.values()) - set(index))
-    if set(units) != set(problem.units.names) or unknown:
-        raise PlacementMismatchError(
-            f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
-            f"the environment {problem.n_units} on {list(index)}: "
-            "make it with the same granularity, graph and devices"
-        )
-    return np.array([index[units[unit]] for unit in problem.units.names], dtype=np.int64)
 
 
 def describe_saved(

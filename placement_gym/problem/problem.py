@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,10 @@ from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
 from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.problem.allocations import fits_allocations
+
+
+class PlacementMismatchError(UserError):
+    """A placement was made for another model, other units or other devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,3 +290,20 @@ def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
     """Sixteen hex digits that identify an assignment."""
     # A byte holds a device: a problem has at most `MAX_DEVICES`, 256.
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()
+
+
+def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
+    """Return (n_units,) device indices from device names by unit.
+
+    Raises:
+        PlacementMismatchError: Units or devices are not those of the problem.
+    """
+    index = {name: position for position, name in enumerate(problem.device_names)}
+    unknown = sorted(set(units.values()) - set(index))
+    if set(units) != set(problem.units.names) or unknown:
+        raise PlacementMismatchError(
+            f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
+            f"the environment {problem.n_units} on {list(index)}: "
+            "make it with the same granularity, graph and devices"
+        )
+    return np.array([index[units[unit]] for unit in problem.units.names], dtype=np.int64)

@@ -20,7 +20,8 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
-from placement_gym.models.own_inputs import Given, read_own
+from placement_gym.models.given import Given, read_own
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
 from placement_gym.workloads.scenario import Scenario
 from placement_gym.workloads.steps import Step, find_fixed_sizes, shape_nodes_at_step
 
@@ -90,18 +90,8 @@ class Conversation(Scenario):
             for count, number in shares
         ]
 
-    def start(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> ConversationRun:
-        return ConversationRun(request, samples, beat)
-
-
-class ConversationRun(StepsRun):
-    """The inferences of a conversation, with the times of its prompt and of a token."""
-
-    def parts_ms(self) -> dict[str, float]:
-        times = np.stack(self.times)
-        prompt, tokens = times[:, 0], times[:, 1:]
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        prompt, tokens = times_ms[:, 0], times_ms[:, 1:]
         return {
             "prefill_ms": float(np.median(prompt)),
             "token_ms": float(np.median(tokens.mean(axis=1))),

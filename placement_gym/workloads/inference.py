@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from placement_gym.base.errors import UserError
-from placement_gym.models.data_shapes import (
-    bind_sizes,
-    find_data_shapes,
-    raise_to_bounds,
-    shape_nodes,
-)
-from placement_gym.models.own_inputs import Given, read_own
+from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds, shape_nodes
+from placement_gym.models.given import Given, read_own
 from placement_gym.models.shapes import list_dynamic
-from placement_gym.models.tensors import as_input
 from placement_gym.workloads.request import Request, Shaped
-from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
-from placement_gym.workloads.samples import sample_inputs, vary
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.workloads.runs import Inputs
 
 
 @dataclass(frozen=True)
@@ -45,23 +39,6 @@ class Inference(Request):
             return [one]
         largest = raise_to_bounds(model, self.data_shapes)
         return [one, Shaped(0.0, shape_nodes(model, largest))]
-
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        samples = self.own.samples
-        if not samples:
-            return [sample_inputs(model, self.data_shapes, number)]
-        values = samples[number] if number < len(samples) else vary(samples[0], number)
-        types = [port.get_element_type() for port in model.inputs]
-        return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
-
-    def check_inputs(self, model: ov.Model) -> None:
-        # What generated integers mean may depend on sizes, as a length in full does.
-        super().check_inputs(bind_sizes(model, self.data_shapes))
-
-    def start(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> SingleInference:
-        return SingleInference(request, [steps[0] for steps in samples], beat)
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return [[] for _ in steps]

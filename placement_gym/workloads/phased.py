@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.workloads.conversation import ConversationRun
-from placement_gym.workloads.runs import MAX_TIMES, Beat, Inputs
+from placement_gym.workloads.runs import MAX_TIMES, Beat, FindParts, Inputs, StepsRun
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -74,15 +73,19 @@ class PhasedRequest:
         return tensors
 
 
-class PhasedRun(ConversationRun):
-    """As ``ConversationRun``; handing the state over does not count as a token's time."""
+class PhasedRun(StepsRun):
+    """As ``StepsRun``; handing the state over does not count as a token's time."""
 
     def __init__(
-        self, request: PhasedRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+        self,
+        find_parts: FindParts,
+        request: PhasedRequest,
+        samples: Sequence[Sequence[Inputs]],
+        beat: Beat,
     ) -> None:
         self.phased = request
         self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
-        super().__init__(request, samples, beat)
+        super().__init__(find_parts, request, samples, beat)
 
     def run(self) -> None:
         super().run()

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.own_inputs import Given, OwnInputs
-from placement_gym.workloads.runs import Beat, EngineRequest, Inferences, Inputs
-from placement_gym.workloads.samples import check_generated
+from placement_gym.models.given import Given, OwnInputs
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.workloads.runs import Inputs
 
 
 class Shaped(NamedTuple):
@@ -23,7 +24,7 @@ class Shaped(NamedTuple):
         runs: How often it runs; not at all if it stands for the memory of the largest one.
         nodes: Nodes by name with their shapes, dynamic where the data decide them; None leaves
             them as they are.
-        inference: Which one it is of those of ``Request.sample_inputs``.
+        inference: Which one it is of those that ``samples.draw`` returns.
     """
 
     runs: float
@@ -33,11 +34,14 @@ class Shaped(NamedTuple):
 
 @dataclass(frozen=True)
 class Request(ABC):
-    """The inferences of one request of a model. Each kind has a file; ``kinds.KINDS`` lists them.
+    """The inferences of one request of a model; ``kinds`` chooses the kind.
+
+    Only measurements draw its inputs and run it: see ``samples.draw`` and ``runs.start``.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.
-        separable: Whether operators can be run one by one, on the values of one inference.
+        separable: Whether it is one inference, so that operators can be run one by one on its
+            values.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.
         data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
             them dynamic.
@@ -67,38 +71,14 @@ class Request(ABC):
         Costs are sums over them; memory is that of the last, which may run 0 times.
         """
 
-    @abstractmethod
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        """(n_inferences,) the inputs of each inference of a sample, the same each time.
-
-        Args:
-            model: The model.
-            number: Own samples come first; of more they are varied, or without any generated.
-        """
-
-    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        """(n_inferences,) the inputs of each inference of the first sample, which is timed."""
-        return self.draw(model, 0)
-
     @property
     def n_samples(self) -> int:
         """Samples on which outputs are compared: all of the user's own, else a generated one."""
         return len(self.own.samples) or 1
 
-    def check_inputs(self, model: ov.Model) -> None:
-        """Warn of integers that are guessed, once.
-
-        Raises:
-            UserError: Only the user can state the values of an input.
-        """
-        given = self.own.samples[0] if self.own.samples else ()
-        check_generated(model, given)
-
-    @abstractmethod
-    def start(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> Inferences:
-        """Run once with the first of these samples, and return what runs again."""
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        """The median times of ``parts`` in ms, of (n_runs, n_inferences) times."""
+        return {}
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         """Inputs that each further run sets, an empty list for an inference that keeps them."""

@@ -17,9 +17,13 @@ from placement_gym.models.tensors import Input, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
+    from placement_gym.workloads.request import Request
+
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
+FindParts = Callable[[FloatArray], dict[str, float]]
+"""See ``Request.find_parts``."""
 MAX_TIMES = 1000
 """Latest runs whose times are kept, as the reference runs for a whole session: ours."""
 
@@ -98,9 +102,13 @@ class StepsRun(Inferences):
     """
 
     def __init__(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+        self,
+        find_parts: FindParts,
+        request: EngineRequest,
+        samples: Sequence[Sequence[Inputs]],
+        beat: Beat,
     ) -> None:
-        self.request, self.beat = request, beat
+        self.find_parts, self.request, self.beat = find_parts, request, beat
         self.samples = [[dict(enumerate(inputs)) for inputs in steps] for steps in samples]
         self.steps = self.samples[0]
         self.times: deque[FloatArray] = deque(maxlen=MAX_TIMES)
@@ -126,8 +134,20 @@ class StepsRun(Inferences):
                 arrays += read_outputs(self.request)
         return arrays
 
+    def parts_ms(self) -> dict[str, float]:
+        return self.find_parts(np.stack(self.times))
+
     def forget(self) -> None:
         self.times.clear()
+
+
+def start(
+    timed: Request, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+) -> Inferences:
+    """Run once with the first of these samples, and return what runs again."""
+    if timed.separable:
+        return SingleInference(request, [steps[0] for steps in samples], beat)
+    return StepsRun(timed.find_parts, request, samples, beat)
 
 
 def read_outputs(request: EngineRequest) -> Outputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import DataShapes, bind_sizes
+from placement_gym.models.given import Sample
 from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
-from placement_gym.models.own_inputs import Sample
 from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
 from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
@@ -20,7 +20,30 @@ from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 if TYPE_CHECKING:
     import openvino as ov
 
+    from placement_gym.workloads.request import Request
+    from placement_gym.workloads.runs import Inputs
+
 NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
+
+
+@singledispatch
+def draw(request: Request, model: ov.Model, number: int = 0) -> list[Inputs]:
+    """(n_inferences,) the inputs of each inference of a sample, the same each time.
+
+    That is one inference; kinds of several register their own.
+
+    Args:
+        request: What is timed as one.
+        model: The model.
+        number: Own samples come first; of more they are varied, or without any generated. The
+            first one is timed.
+    """
+    samples = request.own.samples
+    if not samples:
+        return [sample_inputs(model, request.data_shapes, number)]
+    values = samples[number] if number < len(samples) else vary(samples[0], number)
+    types = [port.get_element_type() for port in model.inputs]
+    return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
 
 
 def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:
@@ -31,7 +54,7 @@ def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 
     random mask could hide every token.
 
     Raises:
-        UserError: Only the user can say what an input is; see ``check_generated``.
+        UserError: Only the user can say what an input is; see ``check_inputs``.
     """
     rng = np.random.default_rng(seed)
     bound = bind_sizes(model, sizes) if sizes else model
@@ -90,19 +113,18 @@ def draw_integers(
     return rng.integers(0, max(limit, 1), shape)
 
 
-def check_generated(model: ov.Model, given: Collection[int] = ()) -> None:
+def check_inputs(request: Request, model: ov.Model) -> None:
     """Warn of inputs whose integers are guessed, once and by name.
-
-    Args:
-        model: The model.
-        given: Indices of inputs that are not generated.
 
     Raises:
         UserError: The values of an input decide what the model computes, such as the number of
             iterations of a loop, so that the user has to state them.
     """
+    given = request.own.samples[0] if request.own.samples else ()
+    # What generated integers mean may depend on sizes, as a length in full does.
+    bound = bind_sizes(model, request.data_shapes) if request.separable else model
     guessed = []
-    for index, port in enumerate(model.inputs):
+    for index, port in enumerate(bound.inputs):
         if index in given or not is_whole(port.get_element_type()) or is_named(port, NAMED):
             continue
         meaning = find_meaning(port)

@@ -13,6 +13,7 @@ from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.samples import draw
 from placement_gym.workloads.steps import (
     Step,
     counted_axis,
@@ -40,28 +41,6 @@ class Scenario(Request):
     def steps(self) -> Sequence[Step]:
         """Every inference."""
 
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        """See ``Request.draw``; positions are counted, and beams continue themselves.
-
-        Own arrays of tokens are those of the whole scenario, of which each step takes its own.
-        """
-        rng, sizes = np.random.default_rng(number), self.data_shapes
-        steps = [match_state(step, model) for step in self.steps()]
-        samples = self.own.samples[number : number + 1] or self.own.samples[:1]
-        given = samples[0] if samples else {}
-        of_ports: list[list[Input]] = []
-        for index, port in enumerate(model.inputs):
-            axis = counted_axis(port, sizes)
-            if index in given and axis is not None:
-                of_ports.append([take_step(port, given[index], step, axis) for step in steps])
-            elif index in given:
-                of_ports.append([as_input(given[index], port.get_element_type())] * len(steps))
-            elif input_names(port)[0] in sizes:
-                of_ports.append([sample_at_step(port, steps[0], rng, sizes)] * len(steps))
-            else:
-                of_ports.append([sample_at_step(port, step, rng, sizes) for step in steps])
-        return [[values[step] for values in of_ports] for step in range(len(steps))]
-
     def check_lengths(self, model: ov.Model) -> None:
         """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""
         steps = self.steps()
@@ -85,3 +64,27 @@ class Scenario(Request):
 
     def list_notes(self) -> list[str]:
         return [f"latencies are those of scenario {self.name!r}", *super().list_notes()]
+
+
+@draw.register(Scenario)
+def draw_steps(scenario: Scenario, model: ov.Model, number: int = 0) -> list[Inputs]:
+    """See ``samples.draw``; positions are counted, and beams continue themselves.
+
+    Own arrays of tokens are those of the whole scenario, of which each step takes its own.
+    """
+    rng, sizes = np.random.default_rng(number), scenario.data_shapes
+    steps = [match_state(step, model) for step in scenario.steps()]
+    samples = scenario.own.samples[number : number + 1] or scenario.own.samples[:1]
+    given = samples[0] if samples else {}
+    of_ports: list[list[Input]] = []
+    for index, port in enumerate(model.inputs):
+        axis = counted_axis(port, sizes)
+        if index in given and axis is not None:
+            of_ports.append([take_step(port, given[index], step, axis) for step in steps])
+        elif index in given:
+            of_ports.append([as_input(given[index], port.get_element_type())] * len(steps))
+        elif input_names(port)[0] in sizes:
+            of_ports.append([sample_at_step(port, steps[0], rng, sizes)] * len(steps))
+        else:
+            of_ports.append([sample_at_step(port, step, rng, sizes) for step in steps])
+    return [[values[step] for values in of_ports] for step in range(len(steps))]

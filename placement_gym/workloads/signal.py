@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
-from placement_gym.models.own_inputs import Given, read_own
+from placement_gym.models.given import Given, read_own
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
 from placement_gym.workloads.scenario import Scenario
 from placement_gym.workloads.steps import Step, find_fixed_sizes, shape_nodes_at_step
 
@@ -55,14 +55,5 @@ class Signal(Scenario):
         nodes = shape_nodes_at_step(model, Step(1, 1), self.data_shapes)
         return [Shaped(1.0, nodes), Shaped(self.count - 1.0, nodes)]
 
-    def start(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> SignalRun:
-        return SignalRun(request, samples, beat)
-
-
-class SignalRun(StepsRun):
-    """The inferences of a signal, with the time of one."""
-
-    def parts_ms(self) -> dict[str, float]:
-        return {"step_ms": float(np.median(np.stack(self.times).mean(axis=1)))}
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        return {"step_ms": float(np.median(times_ms.mean(axis=1)))}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
 from placement_gym.models.data_shapes import DataShapes
+from placement_gym.models.given import OwnInputs
 from placement_gym.models.named_inputs import (
     ENCODER,
     GROWING_MASKS,
@@ -21,7 +22,6 @@ from placement_gym.models.named_inputs import (
     batch_axis,
     is_named,
 )
-from placement_gym.models.own_inputs import OwnInputs
 from placement_gym.models.shapes import SizesError, input_names
 from placement_gym.models.stateful import find_batch
 from placement_gym.models.tensors import Input, as_input

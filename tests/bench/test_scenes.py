@@ -21,7 +21,8 @@ from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main, make_parser
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 
 MODEL = "synthetic-layered-30"
 

@@ -24,8 +24,10 @@ from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.graph.extract import extract
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.models import load
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.samples import draw
 
 PROGRAM = """
 import sys
@@ -54,7 +56,7 @@ def run_alone(
     folder: Path, model: ov.Model, scenario: str, program: str = PROGRAM
 ) -> tuple[int, float]:
     """Run an export in a program of its own; what it prints and the worst error of any step."""
-    steps = make_request(model, scenario or None).sample_inputs(model)
+    steps = draw(make_request(model, scenario or None), model)
     named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
     np.savez(folder / "inputs.npz", **named)
     code = program.format(folder=folder, steps=len(steps))

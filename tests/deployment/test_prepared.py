@@ -19,7 +19,8 @@ from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.deployment.compile import apply_placement, cut
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 
 Read = Callable[[Path], ov.Model]
 

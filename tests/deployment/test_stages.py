@@ -32,7 +32,7 @@ from placement_gym.models import load
 from placement_gym.models.input_reader import InputReader
 from placement_gym.models.tensors import read_values
 from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads.samples import draw, sample_inputs
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 
@@ -202,7 +202,7 @@ def decoder() -> tuple[ov.Model, Placement]:
 @pytest.mark.slow
 def test_sequences_side_by_side_keep_states_of_their_own() -> None:
     model, placed = decoder()
-    steps = Conversation(5, 3).sample_inputs(model)
+    steps = draw(Conversation(5, 3), model)
     other = [[inputs[0] * 0 + 1, *inputs[1:]] for inputs in steps]
 
     def run(request: Any, sequence: Any) -> list[Any]:

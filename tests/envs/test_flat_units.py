@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import openvino as ov
 import pytest
 from fakes import UNIT_MS, FakeBackend, diamond_backend, diamond_costs, diamond_problem
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError, play_episode
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError, load_model, play_episode
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.envs.flat_units import COLUMNS, FINENESS, FlatUnits
@@ -192,6 +194,17 @@ def test_environments_of_a_model_share_its_units() -> None:
     one, two = (made(model="cnn").unwrapped.problem for _ in range(2))
     assert one.units is two.units
     assert made(model="cnn", granularity="op").unwrapped.problem.units is not one.units
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "model.xml"
+    n_units = []
+    for name in ("tiny", "cnn"):
+        ov.save_model(load_model(name), file)
+        one, two = (made(model=str(file)).unwrapped.problem for _ in range(2))
+        assert one.units is two.units
+        n_units.append(one.n_units)
+    assert n_units == [made(model=name).unwrapped.problem.n_units for name in ("tiny", "cnn")]
 
 
 @pytest.mark.parametrize("steps", [40, pytest.param(2_048, marks=pytest.mark.slow)])

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from graphs import chain, op_graph
+from graphs import GraphOf, chain, op_graph
 
 from placement_gym.graph.features import (
     MAX_DEGREE,
@@ -20,8 +18,6 @@ from placement_gym.graph.features import (
 )
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
-
-GraphOf = Callable[[str, str], OpGraph]
 
 
 def grid(side: int) -> OpGraph:

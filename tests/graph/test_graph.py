@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import openvino as ov
 import pytest
-from graphs import is_topological
+from graphs import GraphOf, is_topological
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
@@ -15,7 +15,6 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
 
 MODELS = ("tiny", "tiny-fp16", "resnet-fp16", "inception-fp16", "bert-8-fp16")
-GraphOf = Callable[[str, str], OpGraph]
 
 
 def x(*shape: int) -> ov.Node:

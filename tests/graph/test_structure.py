@@ -72,7 +72,7 @@ def test_graphs_with_equal_branches_are_found_in_any_order() -> None:
 
 
 def test_a_network_is_found_in_any_order(graph_of: Callable[[str, str], OpGraph]) -> None:
-    known = graph_of("inception", "folded").structure
+    known = Structure.of(graph_of("inception", "folded"))
     other, _ = shuffle(known, random.Random(0))
     names = pair(known, other)
     assert names is not None

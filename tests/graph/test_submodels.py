@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 import pytest
 from by_hand import draw_made, made_graph
-from graphs import chain, op_graph, op_graphs
+from graphs import GraphOf, chain, op_graph, op_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import count_stages
@@ -20,8 +19,6 @@ from placement_gym.graph.submodels import (
     submodel_devices,
 )
 from placement_gym.graph.units import group
-
-GraphOf = Callable[[str, str], OpGraph]
 
 
 @st.composite

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import openvino as ov
 import pytest
-from graphs import chain, is_topological, op_graph, op_graphs
+from graphs import GraphOf, chain, is_topological, op_graph, op_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
 from placement_gym.models.spec import GRANULARITIES
 
-GraphOf = Callable[[str, str], OpGraph]
 UnitsOf = Callable[[str, str, str], Units]
 
 

@@ -17,7 +17,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.models import load, prepare
-from placement_gym.models.loading import build, match_built_in
+from placement_gym.models.built_in import build, match_built_in
 from placement_gym.problem.costs.analytic import analytic
 
 MODELS = ("tiny", "resnet", "inception", "bert-8", "mobilenet-50", "vit-1")

@@ -14,7 +14,7 @@ from oracle import count_stages
 from placement_gym import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.submodels import pipeline_stages
-from placement_gym.models import load, loading
+from placement_gym.models import joining, load
 from placement_gym.models.members import Member, list_members
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import split_union
@@ -143,7 +143,7 @@ def test_a_model_cut_back_and_forth_does_not_cut_another() -> None:
 
 
 def test_built_in_models_of_a_union_hold_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "MAX_BUILT_GIB", 1e-3)
+    monkeypatch.setattr(joining, "MAX_BUILT_GIB", 1e-3)
     with pytest.raises(UserError, match=r"'tiny_2' is one too many: .* 0.001 GiB of weights"):
         load("tiny+tiny+tiny")
     load([load("tiny"), load("tiny")])  # what is made already may have any size

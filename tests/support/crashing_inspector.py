@@ -7,7 +7,7 @@ import signal
 from typing import Any
 from unittest.mock import patch
 
-from placement_gym.backends.measured import inspection_process
+from placement_gym.backends.measured import inspecting, inspector
 from placement_gym.base.processes.serving import serve
 from placement_gym.models import load, spec
 
@@ -24,7 +24,7 @@ def crash_on_files(model: str, *sizes: Any) -> Any:
 
 if __name__ == "__main__":
     with (
-        patch.object(inspection_process, "query_primitives", crash),
+        patch.object(inspecting, "query_primitives", crash),
         patch.object(spec, "load", crash_on_files),
     ):
-        serve(inspection_process.Inspector)
+        serve(inspector.Inspector)

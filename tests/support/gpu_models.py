@@ -10,7 +10,7 @@ from openvino import opset13 as ops
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured.assembly import find_supported
-from placement_gym.backends.measured.inspection_process import inspect
+from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.models import load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from placement_gym.problem.problem import Problem
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
 Edges = Sequence[tuple[int, int]]
+GraphOf = Callable[[str, str], OpGraph]
+"""The fixture ``graph_of``: the graph of a built-in model in a view."""
 
 
 def op_graph(
@@ -72,3 +74,8 @@ def simulate(
     """A model by its name, simulated on devices, by default serially on a CPU and a GPU."""
     made = build_simulated_problem(ModelSpec(model, granularity), devices, costs)
     return SimulatedBackend(made.problem, made.costs, semantics or Semantics())
+
+
+def alternating(problem: Problem) -> IntArray:
+    """(n_units,) the first two devices in turn."""
+    return np.arange(problem.n_units) % 2

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from fakes import diamond_problem
 from graphs import chain, op_graph, problem_on
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
@@ -210,6 +212,24 @@ def test_a_large_loss_is_cut_so_that_gains_can_be_seen() -> None:
     assert 0.7 <= low <= 0.8
     assert high > 1.05
     assert "optimum" in [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("kind", ["small", "large", "comparison", "searches"])
+def test_a_long_title_continues_in_more_lines(kind: str) -> None:
+    title = "Measure again while nothing else runs on this machine. " * 5
+    row = {"label": "quick", "latency_ms": 5.0, "noise": 0.0, "speedup_vs_best_single": 2.0}
+    if kind == "comparison":
+        figure = draw_comparison([row | {"beats_best_single": "yes"}], title)
+    elif kind == "searches":
+        figure = draw_best_so_far([{"label": "a", "evaluations": 1, "curve": [[1, 0, 1.5]]}], title)
+    else:
+        graph = chain(2 * MAX_EDGES if kind == "large" else 4)
+        figure = draw_placement(problem_on(graph), np.zeros(len(graph), dtype=np.int64), title)
+    FigureCanvasAgg(figure).draw()
+    (found,) = (one for one in figure.findobj(Text) if one.get_text() == title)
+    box = found.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
 def test_searches_are_drawn_by_what_they_had_seen() -> None:

@@ -9,6 +9,7 @@ import pytest
 from testbed import build_here
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.base.arrays import FloatArray
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
@@ -16,26 +17,21 @@ from placement_gym.problem.placement import Placement
 from placement_gym.workloads import kinds
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Inputs, StepsRun
+from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.samples import draw
 
 
 class Twice(Inference):
     """The same inference again: a kind of request that only this file knows."""
 
     parts = ("again_ms",)
-
-    @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Any) -> Twice:
-        return cls()
+    separable = False
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         return [Shaped(1.0, None)] * 2
 
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        return super().draw(model, number) * 2
-
-    def start(self, request: Any, samples: Any, beat: Any) -> TwiceRun:  # type: ignore[override]
-        return TwiceRun(request, samples, beat)
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        return {"again_ms": float(np.median(times_ms[:, 1]))}
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return steps
@@ -47,15 +43,20 @@ class Twice(Inference):
         return ["twice"]
 
 
-class TwiceRun(StepsRun):
-    def parts_ms(self) -> dict[str, float]:
-        return {"again_ms": float(np.median(np.stack(self.times)[:, 1]))}
+@draw.register(Twice)
+def draw_twice(_: Twice, model: ov.Model, number: int = 0) -> list[Inputs]:
+    inputs: list[Inputs] = draw(Inference(), model, number)
+    return inputs * 2
 
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
-    twice = kinds.Kind(lambda model, scenario: scenario == "twice", f"{__name__}:Twice")
-    monkeypatch.setattr(kinds, "KINDS", (twice, *kinds.KINDS))
+    once = Inference.of
+
+    def make(model: ov.Model, scenario: str | None, inputs: Any) -> Inference:
+        return Twice() if scenario == "twice" else once(model, scenario, inputs)
+
+    monkeypatch.setattr(Inference, "of", make)
     return build_here(ModelSpec("tiny", "op", scenario="twice"))
 
 

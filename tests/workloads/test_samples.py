@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from openvino import opset13 as ops
 
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.models.given import OwnInputs
 from placement_gym.workloads.inference import Inference
-from placement_gym.workloads.samples import check_generated, sample_inputs, vary
+from placement_gym.workloads.samples import check_inputs, sample_inputs, vary
 
 ROWS = 50
 Read = Callable[[ov.Node], ov.Node]
@@ -133,14 +134,20 @@ def loop_of(times: ov.Node) -> ov.Model:
     return ov.Model([ops.result(loop(start, times))], [start, times], "model")
 
 
-@pytest.mark.parametrize("ask", [sample_inputs, check_generated])
+def check(model: ov.Model, given: Sequence[int] = ()) -> None:
+    """Check the inputs of an inference, some of which are given."""
+    samples = [dict.fromkeys(given, np.zeros(1))] if given else []
+    check_inputs(Inference(own=OwnInputs(samples)), model)
+
+
+@pytest.mark.parametrize("ask", [sample_inputs, check])
 def test_counts_are_asked_for(ask: Any) -> None:
     with pytest.raises(UserError, match=r"'steps' decides how much Loop .*--inputs inputs\.npz"):
         ask(loop_of(ops.parameter([], np.int64, name="steps")))
 
 
 def test_a_count_that_is_given_is_not_asked_for() -> None:
-    check_generated(loop_of(ops.parameter([], np.int64, name="steps")), given=[1])
+    check(loop_of(ops.parameter([], np.int64, name="steps")), given=[1])
 
 
 def test_integers_of_no_known_meaning_are_named_once() -> None:
@@ -149,10 +156,10 @@ def test_integers_of_no_known_meaning_are_named_once() -> None:
     readers = [by_axis(one) if one is inputs[1] else ops.abs(one) for one in inputs]
     model = ov.Model([ops.result(one) for one in readers], inputs, "model")
     with pytest.warns(PlacementGymWarning, match="'flags' and 'mode' are guessed, 0 or 1"):
-        check_generated(model)
+        check(model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_generated(model, given=[0, 3])
+        check(model, given=[0, 3])
 
 
 def test_sizes_of_dynamic_inputs_decide_lengths() -> None:
@@ -164,7 +171,7 @@ def test_sizes_of_dynamic_inputs_decide_lengths() -> None:
     assert np.asarray(sample_inputs(model, sizes)[1]).tolist() == [9, 9]
     with warnings.catch_warnings():  # they are no guess
         warnings.simplefilter("error")
-        Inference(data_shapes=sizes).check_inputs(model)
+        check_inputs(Inference(data_shapes=sizes), model)
 
 
 @pytest.mark.parametrize("shape", [[1, 3, 40, 50], [40, 50, 4], [2, 40, 50, 1]])
@@ -176,7 +183,7 @@ def test_images_have_all_values_of_a_byte(shape: list[int]) -> None:
     assert (values.min(), values.max()) == (0, 255)
     with warnings.catch_warnings():  # they are no guess
         warnings.simplefilter("error")
-        check_generated(model)
+        check(model)
 
 
 def test_other_bytes_are_guessed() -> None:

@@ -25,6 +25,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.samples import draw
 from placement_gym.workloads.signal import Signal
 
 ENCODER = "encoder_hidden_states"
@@ -32,7 +33,7 @@ ENCODER = "encoder_hidden_states"
 
 def shapes_of(request: Any, model: ov.Model) -> list[list[tuple[int, ...]]]:
     """(n_inferences, n_inputs) the shapes of a request's inputs."""
-    return [[tuple(x.shape) for x in step] for step in request.sample_inputs(model)]
+    return [[tuple(x.shape) for x in step] for step in draw(request, model)]
 
 
 @pytest.mark.parametrize("name", [ENCODER, "audio_features"])
@@ -53,7 +54,7 @@ def test_own_inputs_say_how_long_an_encoder_is(mask: bool) -> None:
     assert request.data_shapes[ENCODER] == (1, 30, WIDTH)
     fixed = [(1, 30, WIDTH), *([(1, 30)] if mask else [])]
     assert shapes_of(request, model) == [[(1, n), *fixed] for n in (4, 1, 1)]
-    assert all((step[1] == 1).all() for step in request.sample_inputs(model))
+    assert all((step[1] == 1).all() for step in draw(request, model))
 
 
 def test_lengths_of_every_sample_have_to_fit_each_other() -> None:
@@ -70,7 +71,7 @@ def test_a_bound_length_of_an_encoder_is_its_length() -> None:
     model = load(make_cross_attention(), shapes={ENCODER: [1, 30, WIDTH]})
     request = make_request(model, "chat-4-2")
     assert shapes_of(request, model)[1] == [(1, 1), (1, 30, WIDTH)]
-    first, second = (step[1] for step in request.sample_inputs(model)[:2])
+    first, second = (step[1] for step in draw(request, model)[:2])
     assert np.asarray(first).shape == np.asarray(second).shape
 
 
@@ -94,7 +95,7 @@ def test_steps_take_their_part_of_own_tokens() -> None:
     ids = np.arange(6).reshape(1, 6)
     request = make_request(model, "chat-4-2", {"input_ids": ids})
     index = [port.get_any_name() for port in model.inputs].index("input_ids")
-    found = [np.asarray(step[index]).tolist() for step in request.sample_inputs(model)]
+    found = [np.asarray(step[index]).tolist() for step in draw(request, model)]
     assert found == [[[0, 1, 2, 3]], [[4]], [[5]]]
     with pytest.raises(
         UserError, match="'input_ids' has 6 tokens, and scenario 'chat-4-3' takes 7"
@@ -117,7 +118,7 @@ def test_a_state_space_decodes_as_if_all_were_its_prompt(prompt: int, is_own: bo
     decoder = ov.compile_model(model, "CPU").create_infer_request()
 
     def last_logits(scenario: str) -> Any:
-        steps = make_request(model, scenario, own).sample_inputs(model)
+        steps = draw(make_request(model, scenario, own), model)
         decoder.reset_state()
         return [np.array(decoder.infer(step)[0])[0, -1] for step in steps]
 
@@ -135,9 +136,9 @@ def test_own_positions_number_all_places_of_a_state() -> None:
 
 def test_generated_tokens_are_any_of_the_vocabulary() -> None:
     model = load("gpt")
-    prompt, _ = Conversation(40, 1).sample_inputs(model)
+    prompt, _ = draw(Conversation(40, 1), model)
     assert prompt[0].max() > 100
-    other = Conversation(40, 1).draw(model, 1)[0]
+    other = draw(Conversation(40, 1), model, 1)[0]
     assert prompt[0].tolist() != other[0].tolist()
 
 

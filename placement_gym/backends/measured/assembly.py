@@ -29,6 +29,7 @@ from placement_gym.models.loading import is_model_file
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.allocations import fits_allocations
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.samples import check_inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -51,7 +52,7 @@ def build_measured_backend(
 
     def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
         units = group_inspected(model, spec, inspection)
-        units.graph.request.check_inputs(model)
+        check_inputs(units.graph.request, model)
         supported = find_supported(units, inspection.operators)
         supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
         return restrict(Problem(units, devices, supported))

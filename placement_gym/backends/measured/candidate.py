@@ -26,7 +26,7 @@ from placement_gym.hardware.machine import register
 from placement_gym.problem.problem import Problem
 from placement_gym.workloads.phased import PhasedModel, PhasedRun
 from placement_gym.workloads.request import Request
-from placement_gym.workloads.runs import Inferences, Inputs
+from placement_gym.workloads.runs import Inferences, Inputs, start
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -123,10 +123,10 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     inferences: Inferences
     if assignment.ndim == 2:
         phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
-        inferences = PhasedRun(phased, samples, beat)
+        inferences = PhasedRun(engine.request.find_parts, phased, samples, beat)
         facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in parts])
     else:
-        inferences = engine.request.start(compiled.create_infer_request(), samples, beat)
+        inferences = start(engine.request, compiled.create_infer_request(), samples, beat)
     # A request allocates what an inference needs, so that memory is read after one.
     facts = replace(facts, held_bytes=watch.held_bytes())
     check_held(engine.problem, facts.memory_bytes, facts.held_bytes)

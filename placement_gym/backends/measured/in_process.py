@@ -34,9 +34,9 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.hardware.devices import usable_cores
 from placement_gym.hardware.machine import register
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.workloads.runs import Outputs
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -86,7 +86,7 @@ class MeasuredBackend(MeasuringBackend):
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.request = problem.units.graph.request
-        self.samples = [self.request.draw(model, n) for n in range(self.request.n_samples)]
+        self.samples = [draw(self.request, model, n) for n in range(self.request.n_samples)]
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.reference_outputs = ReferenceOutputs(self, tolerance)
@@ -117,11 +117,6 @@ class MeasuredBackend(MeasuringBackend):
                 "process that uses it, or start that one by 'spawn'"
             )
         return measurement_lock(self.reporter)
-
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self)
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():

@@ -30,11 +30,10 @@ from placement_gym.base.processes.child import (
 )
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 WORKER = "placement_gym.backends.measured.engine_process"
-INSPECTOR = "placement_gym.backends.measured.inspection_process"
+INSPECTOR = "placement_gym.backends.measured.inspector"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
 READY = {"method": "ready", "protocol": {}, "arguments": []}
@@ -229,11 +228,6 @@ class IsolatedBackend(MeasuringBackend):
     def restart(self) -> None:
         """End the process; the next request starts another."""
         self.engine.end()
-
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self)
 
     def close(self) -> None:
         """End the process, unless it is that of another backend."""

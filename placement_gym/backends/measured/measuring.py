@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from time import sleep
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.table import CostTable
 
 T = TypeVar("T")
 OnRounds = Callable[[float, Sequence[Measurement]], object]
@@ -162,6 +163,8 @@ class MeasuringBackend(ABC):
     @cached_property
     def rough_costs(self) -> CostTable | None:
         """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
+        from placement_gym.problem.costs.analytic import analytic
+
         with suppress(UserError):
             return analytic(self.problem.units.graph, self.problem.devices)
         return None
@@ -264,6 +267,8 @@ class MeasuringBackend(ABC):
         """Zeros, as start times are not measured; see ``Backend.start_ms``."""
         return np.zeros(len(assignment))
 
-    @abstractmethod
     def cost_table(self) -> CostTable:
         """This machine's profile of the problem; see ``kept_profiles.load_or_measure``."""
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+        return load_or_measure(self)

@@ -31,7 +31,7 @@ from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.graph.random_operators import find_random
 from placement_gym.hardware.machine import compile_on, register
 from placement_gym.models.shared_constants import separate_constants, shared_constants
-from placement_gym.workloads.runs import Inputs, Outputs
+from placement_gym.workloads.runs import Inputs, Outputs, start
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -169,7 +169,7 @@ class ReferenceOutputs:
     ) -> tuple[Outputs, dict[str, float]]:
         """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
         chosen = self.choosing.force(samples, tapped)
-        forced = self.engine.request.start(self.forced, chosen, self.engine.reporter.beat)
+        forced = start(self.engine.request, self.forced, chosen, self.engine.reporter.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
@@ -219,7 +219,7 @@ class ReferenceOutputs:
         with suppress(RuntimeError, EngineError):
             separate = separate_constants(engine.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            return engine.request.start(request, engine.samples, engine.reporter.beat).outputs()
+            return start(engine.request, request, engine.samples, engine.reporter.beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:

@@ -34,6 +34,7 @@ from placement_gym.hardware.devices import DeviceSpec, usable_cores
 from placement_gym.models.members import Member
 from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -85,9 +86,9 @@ class ThroughputCompiler:
     @cached_property
     def samples(self) -> list[list[Inputs]]:
         """(n_samples, n_inferences) those of the engine, and more to be in flight with them."""
-        given, draw = self.engine.samples, self.engine.request.draw
+        given, request = self.engine.samples, self.engine.request
         more = range(len(given), IN_FLIGHT_SAMPLES)
-        return [*given, *(draw(self.engine.model, number) for number in more)]
+        return [*given, *(draw(request, self.engine.model, number) for number in more)]
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.backends.measured.inspection import Inspection
-from placement_gym.backends.measured.inspection_process import inspect
 from placement_gym.backends.measured.isolated import EngineProcess, remeasure_in_new_process
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol

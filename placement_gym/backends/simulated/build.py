@@ -14,7 +14,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.loading import GENERATED
+from placement_gym.models.built_in import GENERATED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable

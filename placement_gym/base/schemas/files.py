@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, FailFast, Field, FiniteFloat, RootModel
 
 from placement_gym.base.arrays import MAX_DEVICES
-from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, FileFields, Name
 
 Devices = Annotated[list[Any], Field(min_length=1, max_length=MAX_DEVICES)]
 Numbers = Annotated[list[float], FailFast()]
@@ -23,7 +23,7 @@ class StructureFields(Fields):
     reads: dict[Name, list[Name]]
 
 
-class PlacementFields(Fields):
+class PlacementFields(FileFields):
     """A placement; ``DeviceSpec`` checks the devices."""
 
     model: Name
@@ -38,7 +38,7 @@ class PlacementFields(Fields):
     structure: StructureFields | None = None
 
 
-class CostFields(Fields):
+class CostFields(FileFields):
     """A cost table in format 2; ``CostTable`` checks shapes and ranges."""
 
     source: Name
@@ -136,7 +136,7 @@ class MemberFields(Fields):
     rate: Annotated[int, Field(gt=0)]
 
 
-class PlanTableFields(Fields):
+class PlanTableFields(FileFields):
     """Plans of several models; ``DeviceSpec`` checks the devices."""
 
     models: Annotated[list[MemberFields], Field(min_length=1)]

@@ -6,7 +6,7 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, from_json
@@ -31,6 +31,26 @@ class Fields(BaseModel):
     """The base of all schemas: no conversions between types, and keys of later versions ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
+
+
+class FileFields(Fields):
+    """The base of schemas of files that state their format."""
+
+    @classmethod
+    def read(cls, values: Any, expected_format: int) -> Self:
+        """Values as an object.
+
+        Raises:
+            UserError: It has another format than this version reads, or a field is wrong.
+        """
+        if not isinstance(values, Mapping) or "format" not in values:
+            raise UserError("it needs an object with the key 'format'")
+        number = values["format"]
+        if isinstance(number, bool) or number != expected_format:
+            raise UserError(
+                f"its format is {shorten(number)}, this version reads {expected_format}"
+            )
+        return check(cls, values)
 
 
 def load_json(path: str | Path, megabytes: int = 256) -> Any:
@@ -102,15 +122,6 @@ def check(schema: type[Schema], values: Any) -> Schema:
     except UnicodeEncodeError as error:
         # Pydantic cannot keep the message of a check that quotes half of a surrogate pair.
         raise UserError(f"text that is not valid Unicode, {shorten(error.object)}") from error
-
-
-def check_format(values: Any, expected: int) -> None:
-    """Raise ``UserError`` unless a file states the format that this version reads."""
-    if not isinstance(values, Mapping) or "format" not in values:
-        raise UserError("it needs an object with the key 'format'")
-    number = values["format"]
-    if isinstance(number, bool) or number != expected:
-        raise UserError(f"its format is {shorten(number)}, this version reads {expected}")
 
 
 def required_keys(schema: type[BaseModel]) -> list[str]:

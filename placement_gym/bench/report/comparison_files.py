@@ -20,7 +20,8 @@ from placement_gym.bench.report.comparison import Document, format_markdown, hea
 from placement_gym.bench.run.agents import SINGLE_DEVICE
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
-from placement_gym.problem.placement import Placement, parse_assignment
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import parse_assignment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from placement_gym.bench.report.wording import describe_misfit
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.placement import parse_assignment
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import Solution, reaches
 

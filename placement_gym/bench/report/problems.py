@@ -27,7 +27,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.scenes import open_runs
 from placement_gym.bench.study.spec import ROLES, TEST, TRAIN, VALIDATION, Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.problem.placement import parse_assignment
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 

@@ -22,7 +22,8 @@ from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placeme
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import find_placement_env, placement_env
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import read_older, save_inputs, states_sizes
+from placement_gym.models.given import read_older, states_sizes
+from placement_gym.models.own_inputs import save_inputs
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
@@ -115,14 +116,14 @@ class BenchEnv:
     def clear_caches(self) -> None:
         """Drop measurements in memory, so that runs with different seeds are independent.
 
-        Single devices are measured again where latencies are noisy, even if a file has them: one
-        sample must not decide for all seeds which device is the fastest.
+        Single devices are measured again where latencies are noisy: one sample must not decide for
+        all seeds which device is the fastest.
         """
         self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
-            self.base.singles = SingleDeviceResults.of(self.base.backend, anew=True)
+            self.base.singles = SingleDeviceResults.of(self.base.backend)
 
     def close(self) -> None:
         self.env.close()

@@ -12,7 +12,8 @@ from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import ROUNDING, Json
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import measure_on
-from placement_gym.problem.placement import Placement, parse_assignment
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import parse_assignment
 
 MAX_INTERVALS = 2.0
 """Largest difference of two agreeing measurements, in half-widths of both: ours."""

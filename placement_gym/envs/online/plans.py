@@ -159,10 +159,8 @@ class PlanTable(JsonFile):
     @classmethod
     def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import PlanTableFields
-        from placement_gym.base.schemas.reading import check, check_format
 
-        check_format(values, FORMAT)
-        fields = check(PlanTableFields, values)
+        fields = PlanTableFields.read(values, FORMAT)
         return cls(
             tuple(Member(model.name, model.rate) for model in fields.models),
             parse_list([DeviceSpec.from_json(device) for device in fields.devices]),

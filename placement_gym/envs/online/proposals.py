@@ -17,9 +17,9 @@ from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.joining import name_members
 from placement_gym.models.members import Member, parse_rate
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import name_members
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem

@@ -242,10 +242,8 @@ class CostTable(JsonFile):
     @classmethod
     def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import CostFields
-        from placement_gym.base.schemas.reading import check, check_format
 
-        check_format(values, FORMAT)
-        fields = check(CostFields, values)
+        fields = CostFields.read(values, FORMAT)
         arrays: dict[str, Any] = {
             name: make_array(name, rows, kind)
             for name, kind in ARRAYS.items()

@@ -55,7 +55,7 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
         "changes",
         fontsize=8,
     )
-    axes.set_title(escape_figure_text(title), fontsize=10)
+    axes.set_title(escape_figure_text(title), fontsize=10, wrap=True)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return figure

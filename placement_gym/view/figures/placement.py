@@ -47,6 +47,7 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
         return draw_large_placement(problem, assignment, title)
     picture = PlacementPicture(problem)
     picture.show(assignment, title)
+    picture.axes.title.set_wrap(True)
     return picture.figure
 
 

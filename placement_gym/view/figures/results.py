@@ -117,7 +117,8 @@ def draw_comparison(
         xlim=(nearest, furthest + 0.05 * room),
         ylim=(len(measured) - 0.4, -0.6),
     )
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=16 if limits else None)
+    pad = 16 if limits else None
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=pad, wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
     if any(won):
         gained = [row[key] > 1.0 for row in measured]
@@ -189,7 +190,7 @@ def draw_best_so_far(
         axes.text(1.0, value, f" {name}", transform=at_edge, size=8, va="center")
     axes.set(xlabel="evaluations", ylabel="best speed-up seen so far", xscale="log")
     number_axis(axes)
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure
@@ -235,5 +236,5 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         loc="left",
     )
     title = f"{document['model']} on {', '.join(document['devices'])}"
-    figure.suptitle(escape_figure_text(title), fontsize=11)
+    figure.suptitle(escape_figure_text(title), fontsize=11, wrap=True)
     return figure

@@ -27,8 +27,8 @@ import placement_gym
 from placement_gym import UserError, compile_stages
 from placement_gym.backends.measured import assembly
 from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.backends.measured.inspection import Inspection
-from placement_gym.backends.measured.inspection_process import inspect
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.errors import PlacementGymWarning

@@ -19,6 +19,7 @@ from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.phased import PhasedRequest, PhasedRun
+from placement_gym.workloads.samples import draw
 
 SCENARIO = "chat-6-8"
 
@@ -75,7 +76,12 @@ def test_a_reset_request_begins_with_the_prompt_again() -> None:
 
 def test_handing_over_is_no_part_of_a_token() -> None:
     request, *_ = phased()
-    run = PhasedRun(request, [[[np.array(1)], [np.array(2)], [np.array(3)]]], lambda step: None)
+    run = PhasedRun(
+        Conversation().find_parts,
+        request,
+        [[[np.array(1)], [np.array(2)], [np.array(3)]]],
+        lambda step: None,
+    )
     run.forget()
     run.times += [np.array([9.0, 1.0, 2.0])]
     run.handovers_ms += [0.5]
@@ -155,7 +161,7 @@ def test_a_program_of_its_own_decodes_under_two_placements() -> None:
         model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
     )
     reference = plain.create_infer_request()
-    for step in Conversation.parse(SCENARIO).sample_inputs(model):
+    for step in draw(Conversation.parse(SCENARIO), model):
         expected = reference.infer(dict(enumerate(step)))[0]
         for request in requests:  # each has a state of its own
             found = request.infer(dict(enumerate(step)))[0]

@@ -28,7 +28,9 @@ from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.heuristics import propose_prefixes
-from placement_gym.workloads.conversation import Conversation, ConversationRun
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.runs import StepsRun
+from placement_gym.workloads.samples import draw
 
 
 class FakeRequest:
@@ -63,19 +65,19 @@ def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
 
 def test_every_run_begins_with_an_empty_state() -> None:
     request = FakeRequest()
-    run = ConversationRun(request, [[["prompt"], ["token"]]], lambda step: None)
+    run = StepsRun(Conversation().find_parts, request, [[["prompt"], ["token"]]], lambda step: None)
     run.run()
     assert request.calls == ["reset", "prompt", "token"] * 2
 
 
 def test_outputs_are_those_of_every_step() -> None:
     steps: Any = [["prompt"], ["token"], ["token"]]
-    run = ConversationRun(FakeRequest(), [steps], lambda step: None)
+    run = StepsRun(Conversation().find_parts, FakeRequest(), [steps], lambda step: None)
     assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
 
 
 def test_phases_are_timed_since_the_warm_up() -> None:
-    run = ConversationRun(FakeRequest(), [[[0], [1], [2]]], lambda step: None)
+    run = StepsRun(Conversation().find_parts, FakeRequest(), [[[0], [1], [2]]], lambda step: None)
     run.forget()
     run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
     assert run.parts_ms() == {"prefill_ms": 10.0, "token_ms": 3.5}
@@ -91,7 +93,7 @@ def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
 
 
 def test_inputs_follow_the_scenario() -> None:
-    prefill, token, last = Conversation(5, 2).sample_inputs(load("gpt"))
+    prefill, token, last = draw(Conversation(5, 2), load("gpt"))
     assert [array.shape for array in prefill] == [(1, 5)] * 3
     assert [array.shape for array in token] == [(1, 1), (1, 6), (1, 1)]
     assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
@@ -115,7 +117,7 @@ def test_an_input_is_not_guessed_from_a_part_of_its_name(
     x = ops.parameter(shape, kind, name=name)
     first, last = (
         np.asarray(values)
-        for (values,) in Conversation(4, 4).sample_inputs(ov.Model([ops.result(x)], [x], "m"))[:5:4]
+        for (values,) in draw(Conversation(4, 4), ov.Model([ops.result(x)], [x], "m"))[:5:4]
     )
     assert first.shape == last.shape == tuple(shape)
     assert not (first == 1).all() or not shape
@@ -131,7 +133,7 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
     ]
     past = ops.read_value(np.zeros((1, 0), np.float32), "past", np.float32, [1, -1])
     model = ov.Model([ops.result(one) for one in (*inputs, past)], inputs, "m")
-    _, token = Conversation(4, 1).sample_inputs(model)
+    _, token = draw(Conversation(4, 1), model)
     values = [np.asarray(one).tolist() for one in token]
     assert values == [[[1] * 5], [[1] * 5], [[[4]]] * 3, [4], [0, 1]]
 

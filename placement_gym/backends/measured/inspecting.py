@@ -1,37 +1,27 @@
-"""Inspection of a model by OpenVINO before it is placed.
-
-``python -m placement_gym.backends.measured.inspection_process`` inspects in a process of its own:
-plugins may crash while they read a model, or hang.
-"""
+"""Inspection of a model by OpenVINO before it is placed."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.errors import UserError
-from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.base.texts import last_line
 from placement_gym.graph.states import WRITER
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
 from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.models.shapes import list_dynamic
-from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.kinds import make_request
 from placement_gym.workloads.request import Request
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
-
-Json = dict[str, Any]
 
 
 def inspect(
@@ -106,7 +96,7 @@ def find_shapes(
     try:
         compiled = core.compile_model(tapped, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         engine_request = compiled.create_infer_request()
-        for inputs in request.sample_inputs(model):
+        for inputs in draw(request, model):
             reporter.beat("running the model once, as its data decide sizes")
             engine_request.infer(dict(enumerate(inputs)))
             values = iter([tensor.data.tolist() for tensor in engine_request.output_tensors])
@@ -117,28 +107,3 @@ def find_shapes(
             f"does not run on the CPU: {last_line(error)}"
         ) from error
     return [found[shaped.inference] for shaped in shapes]
-
-
-class Inspector:
-    """Answers the one request of ``isolated.inspect_in_new_process``."""
-
-    def __init__(self, start: Json, parent: Parent) -> None:
-        sys.argv[:] = [start["command"]]
-        self.reporter = Reporter(
-            parent.heartbeat.touch, parent.print_message, wait=parent.show_waiting
-        )
-
-    def __call__(self, request: Json) -> Json:
-        self.reporter.beat("reading the model")
-        spec = ModelSpec(**request["model"])
-        devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        model = spec.load()
-        engine_request = make_request(model, spec.scenario, spec.inputs)
-        inspection = inspect(
-            model, devices, spec.fused, self.reporter, request["alone"], engine_request
-        )
-        return asdict(inspection)
-
-
-if __name__ == "__main__":
-    serve(Inspector)

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+from graphs import GraphOf, alternating, problem_on
+
+from placement_gym import Placement
+from placement_gym.problem.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def tiny(graph_of: GraphOf) -> Problem:
+    return problem_on(graph_of("tiny", "folded"), granularity="colocated")
+
+
+@pytest.fixture(scope="module")
+def mixed(tiny: Problem) -> Placement:
+    return Placement.of(tiny, alternating(tiny))
