@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from placement_gym.solvers.list_policy.floors import earliest_finish as earliest_finish
     from placement_gym.solvers.list_policy.floors import lookahead as lookahead
     from placement_gym.solvers.list_scheduling import critical_path as critical_path
-    from placement_gym.solvers.list_scheduling import greedy as greedy
     from placement_gym.solvers.list_scheduling import heft as heft
     from placement_gym.solvers.list_scheduling import m_etf as m_etf
     from placement_gym.solvers.milp import serial_program as serial_program
@@ -46,7 +45,6 @@ SOURCES = {
     "earliest_finish": "list_policy.floors",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",
-    "greedy": "list_scheduling",
     "greedy_fill": "fill",
     "heft": "list_scheduling",
     "linear_pipeline": "pipelines.pipeline",

@@ -17,7 +17,7 @@ from placement_gym.graph.families.stream import StreamProblems
 from placement_gym.solvers import earliest_finish, heft, lookahead
 from placement_gym.solvers.list_policy.list_problem import ListProblem
 
-SMALL = [StreamProblem(StreamProblems(sizes=(20, 40))(seed), {}) for seed in range(700, 712)]
+SMALL = [StreamProblem(StreamProblems(sizes=(20, 40))(seed), {}) for seed in range(700, 706)]
 
 
 class Schedule:
