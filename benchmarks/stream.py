@@ -9,9 +9,9 @@
 
 Problems are those of ``DevicePlacementStream-v0``, of the test split, and each is placed by all
 arms of ``stream_arms.py`` in turn. ``--floors`` has list scheduling without weights in place of
-these, ``--policies`` policies of ``stream_trainings.py``. ``--data`` places published inputs, on accelerators
-with little memory, by list schedules alone. ``stream_tables.py`` has the tables of rows.
-``--speed`` prints steps of environments a second of the process.
+these, ``--policies`` policies of ``stream_trainings.py``. ``--data`` places published inputs, on
+accelerators with little memory, by list schedules alone. ``stream_tables.py`` has the tables of
+rows. ``--speed`` prints steps of environments a second of the process.
 """
 
 from __future__ import annotations

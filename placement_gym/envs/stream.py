@@ -92,9 +92,13 @@ class StreamEnv(gym.Env[Any, Any]):
     with its devices.
 
     ## Rewards
-    log(floor / latency). The floor is the best of list scheduling by earliest finish, filling
-    devices in order, and single devices. A placement that does not fit even when repaired counts
-    as ten floors.
+    log(floor / latency). The floor is the best of list scheduling by earliest finish
+    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices, so that
+    `exp` of a mean reward is a geometric mean of speed-ups over it. A placement that does not fit
+    even when repaired counts as ten floors.
+
+    No learned answer is known to be ahead of `placement_gym.solvers.lookahead`, which takes tens of
+    milliseconds, within its time ([table](../../docs/results/stream.md)).
 
     ## Starting State
     A problem that is drawn from the first `n_problems` seeds of the split, the same for
