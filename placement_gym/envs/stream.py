@@ -67,7 +67,8 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Action Space
     With `action="weights"` a `Box(-1, 1, (9,))`. Units are placed in the order of their first
     operators. The score of a device is when the unit would be ready there, and the unit's time,
-    with the terms below; the smallest score wins among devices with room for it.
+    with the terms below; the smallest score wins among devices with room for it. Zeros are a
+    price and tastes in the middle of their ranges, not earliest finish.
 
     | number | weight | at -1 and 1 |
     | --- | --- | --- |
@@ -97,8 +98,8 @@ class StreamEnv(gym.Env[Any, Any]):
     `exp` of a mean reward is a geometric mean of speed-ups over it. A placement that does not fit
     even when repaired counts as ten floors.
 
-    No learned answer is known to be ahead of `placement_gym.solvers.lookahead`, which takes tens of
-    milliseconds, within its time ([table](../../docs/results/stream.md)).
+    `placement_gym.solvers.lookahead` is a stronger floor, of tens of milliseconds
+    ([table](../../docs/results/stream.md)).
 
     ## Starting State
     A problem that is drawn from the first `n_problems` seeds of the split, the same for
