@@ -28,7 +28,7 @@ from placement_gym.solvers.list_policy.statistics import (
     compute_statistics,
 )
 
-PROBLEMS = range(500, 530)
+PROBLEMS = range(500, 580)
 
 
 def view_of(**kwargs: object) -> ListProblem:
