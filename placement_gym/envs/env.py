@@ -72,10 +72,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
 
-    All numbers are of order one, so that stock networks read them as they are: indices are divided
-    by their number, and lie from 0 to 1. `placement_gym.edge_index(observation)` are the integers
-    that PyTorch Geometric takes. Columns of `x` are shares, one-hot or sines, from -1 to 1, or of
-    logarithms of what has no bound, below 4.
+    All numbers are of order one, for stock networks. Indices are divided by their number, from 0 to
+    1; `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges.
+    Columns of `x` are shares, one-hot or sines, from -1 to 1, or logarithms without a bound.
 
     `observe_graph=False` leaves out the last three, for graphs of many thousand units.
     `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
@@ -91,13 +90,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `unit_times` | (N, D) | float32 | time of each unit on each device |
     | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
     | `supported` | (N, D) | int8 | 1 if the device runs the unit |
-    | `edge_attr` | (E, 3) | float32 | mean transfer time, number of tensors, their relative size |
+    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
     | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
     | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
 
-    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited,
-    1 for the host, the mean time of a unit, and the cost of a submodel. Number and size in
-    `edge_attr` are logarithms of 1 + these, sizes in mean tensors.
+    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
+    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
 
     ## Rewards
 
@@ -109,10 +107,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
-    A placement that does not fit or does not run is infeasible. It never raises an exception:
+    A placement that does not fit or does not run is infeasible, which raises no exception:
     `info["latency_ms"]` is ten reference latencies. Rewards see 10 (1 + 9 s) of them, where s is
-    the share of the placement's bytes that no device has room for, so that a learner sees which
-    placements nearly fit. With `repair` the nearest placement that fits is evaluated in its place.
+    the share of the placement's bytes without room: a learner sees which placements nearly fit.
+    With `repair` the nearest placement that fits is evaluated in its place.
 
     Any other reward [is a wrapper](../../docs/how_to/reward.md).
 
@@ -125,10 +123,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     The episode terminates after `horizon` placements. An infeasible placement does not end it.
-    It is never truncated, unless `gym.make` is given `max_episode_steps`.
-
-    An episode of `DevicePlacementPerUnitSim-v0`, which places one unit a step, with the actions of
-    a minimum cut:
+    It is never truncated, unless `gym.make` is given `max_episode_steps`. An episode of
+    `DevicePlacementPerUnitSim-v0`, one unit a step, with the actions of a minimum cut:
 
     ![Units of Inception-V3 are placed, and its latency falls](../../docs/pictures/episode.gif)
 
@@ -158,8 +154,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `devices` | names of the devices, in the order of action values |
     | `testbed` | True if two devices are one physical device |
 
-    Latencies of single devices are relative to the reference latency of the same moment, so that
-    slow drift of the machine cancels. `best_single_ms` is at most `reference_ms` where the
+    Latencies of single devices are relative to the reference of the same moment: slow drift of the
+    machine cancels. `best_single_ms` is at most `reference_ms` where the
     reference device may run alone, and ten reference latencies if no device holds the model.
     `warning` covers single devices too: the reference moved or differs from itself, a long tail, a
     busy machine.
@@ -217,8 +213,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = options.horizon
         self.graph = graph
         self.repair = options.repair
-        # For the benchmark: which placements were repaired, and by their bytes the names of those
-        # that an agent began with.
+        # For the benchmark: which placements were repaired, and an agent's starts by bytes.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
@@ -237,7 +232,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
-        # An info can be read before the first reset.
         self.row = self.reference_row()
         self.steps = 0
         self.measurement: Measurement | None = None
@@ -423,9 +417,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
         """The static part of observations by ``graph_id``, for policies.
 
-        Keys: x, edge_index (2, E) int64, edge_mask, node_mask, and action_mask (N, n_devices)
-        bool; with ``devices`` also those that ``observe_devices`` adds, but ``room``. Numbers are
-        not scaled: no logarithms, unit_ms (N, D) in multiples of scale_ms, memory_pool int64.
+        Keys: x, edge_index (2, E), edge_mask, node_mask, and action_mask (N, n_devices); with
+        ``devices`` also those of ``observe_devices``, but ``room``. Nothing is scaled: unit_ms (N,
+        D) are multiples of scale_ms.
 
         Args:
             devices: Whether to include limits, times and links; None as observations do. Times
