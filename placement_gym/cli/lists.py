@@ -30,7 +30,7 @@ GENERATED = {
     "synthetic-layered-N": "layers of random edges, N operators; also -series-parallel-N",
     "unrolled-lstm-N": "an LSTM step by step; also stacked-bert-N",
     "family-NAME-N-seedS": "generated like real networks, NAME one of {}",
-    "FILE.json": "a workload of dnn-partitioning",
+    "FILE.json": "a CostGraph, or a workload of dnn-partitioning",
 }
 
 

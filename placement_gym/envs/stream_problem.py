@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -26,9 +26,12 @@ from placement_gym.solvers.list_policy.floors import earliest_finish
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.cost_graph import CostGraph
+
 CACHE_SIZE = 1024
 """Problems in the cache: ours, a fifth of a gigabyte."""
-MakeProblem = Callable[[int], SampledProblem]
+MakeProblem = Callable[[int], "SampledProblem | CostGraph"]
 """Makes the problem of a seed."""
 
 
@@ -48,13 +51,13 @@ class StreamProblem:
             repaired where it does not fit, filling in order and single devices.
     """
 
-    def __init__(self, sampled: SampledProblem, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sampled: SampledProblem | CostGraph, sizes: Mapping[str, int]) -> None:
         self.sampled, self.sizes = sampled, sizes
         kwargs = sampled.env_kwargs()
         spec = ModelSpec(kwargs["model"], kwargs["granularity"], "folded", None, None, None)
         twin = build_simulated_problem(spec, kwargs["devices"])
         semantics = parse_schedule(
-            kwargs.get("schedule", "serial"), kwargs.get("objective", "latency")
+            kwargs.get("schedule", twin.schedule), kwargs.get("objective", "latency")
         )
         self.problem = twin.problem
         self.simulator = Simulator(twin.problem.units, twin.costs, semantics)

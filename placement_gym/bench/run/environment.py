@@ -17,6 +17,7 @@ from placement_gym.backends.verdicts import Finals
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
+from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -208,6 +209,10 @@ def to_portable(value: Any, folder: Path) -> Any:
     """
     import openvino as ov
 
+    if isinstance(value, JsonFile):  # a graph with its costs, or these alone
+        path = folder / f"{safe_name(getattr(value, 'name', 'costs'))}.json"
+        value.save(path)
+        return str(path)
     if isinstance(value, ov.Model):
         path = folder / f"{safe_name(value.get_friendly_name())}.xml"
         save_model(value, path)
