@@ -67,7 +67,8 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Action Space
     With `action="weights"` a `Box(-1, 1, (9,))`. Units are placed in the order of their first
     operators. The score of a device is when the unit would be ready there, and the unit's time,
-    with the terms below; the smallest score wins among devices with room for it.
+    with the terms below; the smallest score wins among devices with room for it. Zeros are a
+    price and tastes in the middle of their ranges, not earliest finish.
 
     | number | weight | at -1 and 1 |
     | --- | --- | --- |
@@ -92,9 +93,13 @@ class StreamEnv(gym.Env[Any, Any]):
     with its devices.
 
     ## Rewards
-    log(floor / latency). The floor is the best of list scheduling by earliest finish, filling
-    devices in order, and single devices. A placement that does not fit even when repaired counts
-    as ten floors.
+    log(floor / latency). The floor is the best of list scheduling by earliest finish
+    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices, so that
+    `exp` of a mean reward is a geometric mean of speed-ups over it. A placement that does not fit
+    even when repaired counts as ten floors.
+
+    `placement_gym.solvers.lookahead` is a stronger floor, of tens of milliseconds
+    ([table](../../docs/results/stream.md)).
 
     ## Starting State
     A problem that is drawn from the first `n_problems` of the split, the same for `episodes`

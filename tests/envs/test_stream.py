@@ -21,6 +21,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.graph.families.problems import make_problem, split_of_seed
 from placement_gym.graph.families.stream import UNSEEN
+from placement_gym.solvers import earliest_finish
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
 
 ENV_ID = "DevicePlacementStream-v0"
@@ -114,6 +115,17 @@ def test_rewards_are_relative_to_the_floor() -> None:
     assert terminated
     assert start["latency_ms"] == info["floor_ms"] <= info["reference_ms"]
     assert reward == pytest.approx(np.log(info["floor_ms"] / info["latency_ms"]))
+
+
+def test_the_floor_is_at_least_earliest_finish() -> None:
+    env = StreamEnv(**SMALL)
+    for problem in map(env.find_problem, env.seeds):
+        found_ms, _ = problem.repair(earliest_finish(problem.problem, problem.simulator))
+        single_ms = [
+            problem.evaluate(problem.problem.single(device))[0]
+            for device in range(len(problem.problem.devices))
+        ]
+        assert problem.floor_ms <= min(found_ms, *single_ms)
 
 
 def test_a_problem_may_last_several_episodes() -> None:
