@@ -59,9 +59,9 @@ def test_an_agents_options_have_defaults_and_meanings() -> None:
     options = describe_options(load_agent("prefix"))
     assert not {"env", "seed", "self"} & set(options)
     options = describe_options(load_agent("search"))
-    assert options == {
-        "seconds": {"default": None, "meaning": "learn ends after this wall time; None: no limit."}
-    }
+    assert options.keys() == {"seconds"}
+    assert options["seconds"]["default"] is None
+    assert options["seconds"]["meaning"].startswith("learn ends after this wall time")
     assert describe_options(load_agent("annealing"))["patience"]["default"] == 300
     learned = describe_options(load_agent("hdp"))
     assert learned["weights"]["meaning"].startswith("What the policy begins with")
