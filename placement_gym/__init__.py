@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
     from placement_gym.envs.online.env import OnlineEnv as OnlineEnv
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
+    from placement_gym.envs.per_unit_vector import PerUnitVectorEnv as PerUnitVectorEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
     from placement_gym.envs.scaling import edge_index as edge_index
@@ -70,6 +71,7 @@ SOURCES = {
     "MeasuredVectorEnv": "envs.vector",
     "OnlineEnv": "envs.online.env",
     "PerUnitEnv": "envs.per_unit",
+    "PerUnitVectorEnv": "envs.per_unit_vector",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.problem",

@@ -27,7 +27,7 @@ def leave(env: Any, seed: int) -> NoReturn:
 
 
 def first_device(observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
-    return np.zeros_like(observation["placement"]), None
+    return np.zeros(observation["placement"].shape, dtype=np.int64), None
 
 
 HARMLESS = SimpleNamespace(predict=first_device)

@@ -95,10 +95,14 @@ class BenchEnv:
         }
 
     @property
-    def max_episode_evaluations(self) -> int:
-        """Largest number of placements that an episode evaluates, its reset included."""
-        one_by_one = isinstance(self.env.unwrapped, PerUnitEnv)
-        return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
+    def episode_evaluations(self) -> int:
+        """Number of placements that an episode evaluates, its reset included."""
+        env = self.env.unwrapped
+        if not isinstance(env, PerUnitEnv):
+            return self.base.horizon
+        if env.pays != "improvement":  # only the last placement is evaluated
+            return 1
+        return self.base.problem.n_units + (env.start in ("random", "best"))
 
     @cached_property
     def finals(self) -> Finals:
