@@ -66,7 +66,11 @@ QUICK = {
     "explanation/optimum",
 }
 """Pages whose code runs in every run of the tests; that of the others takes longer."""
-SMALLER = {"learn(5_000": "learn(256", "learn(2_000": "learn(256", "learn(1_000)": "learn(256)"}
+SMALLER = {
+    "learn(2_000": "learn(256",
+    "learn(1_000": "learn(256",
+    '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
+}
 FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
 COPIED = re.compile(r"^cp -r (\S+) (\S+)$", re.MULTILINE)
 FIRST = (
