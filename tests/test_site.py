@@ -69,6 +69,7 @@ QUICK = {
 SMALLER = {
     "learn(2_000": "learn(256",
     "learn(1_000": "learn(256",
+    "learn(60)": "learn(20)",
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
 }
 FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
