@@ -109,8 +109,9 @@ ZERO_SHOT = {
     f"{name}, other models": replace(TRAININGS[name], elsewhere=True) for name in ("A2C", "PPO")
 }
 """Policies that play a model without having seen it."""
-LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, PPO_SETTINGS)}
-PARALLEL = {"PPO, parallel": Training("PPO", 20_480, PPO_SETTINGS)}
+LONG_SETTINGS = {"n_steps": 256, "batch_size": 256, "gamma": 1.0}
+LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, LONG_SETTINGS)}
+PARALLEL = {"PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS)}
 LEARNED = TRAININGS | ZERO_SHOT | LIMITED | PARALLEL
 PLACEMENTS = 4_032
 """Evaluations of agents that search or learn, as of the training all at once."""
@@ -185,6 +186,7 @@ def main() -> None:
         return
     parts = [choices for part in options.parts.split(",") for choices in PARTS[part]]
     jobs = [job for choices in parts for job in combine(**choices) if job["seed"] < options.seeds]
+    jobs.sort(key=lambda job: int(job["seed"]))  # one that is stopped has run all arms
     run_missing(options.rows, track(jobs, "runs"), run)
 
 
