@@ -26,6 +26,7 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacementPerUnitSim-v0",
         "entry_point": "placement_gym.envs.simulated_per_unit:simulated_per_unit",
+        "vector_entry_point": "placement_gym.envs.per_unit_vector:PerUnitVectorEnv",
     },
     {
         "id": "DevicePlacementStream-v0",

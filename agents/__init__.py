@@ -1,30 +1,34 @@
 """Agents by name: ``make`` and ``make_trainer`` import a factory and call it.
 
-Torch is imported when ``REINFORCE``, ``save_weights`` or a learned agent is first used.
+Torch is imported when ``REINFORCE``, ``load``, ``save_weights`` or a learned agent is first used.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agents.options import check_options
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.base.lazy import export_lazily
 from placement_gym.base.removed import explain_removal
 
 if TYPE_CHECKING:
+    from agents.common.make import load as load
     from agents.common.reinforce import REINFORCE as REINFORCE
     from agents.common.weights import load_weights as load_weights
     from agents.common.weights import save_weights as save_weights
 
 SOURCES = {
     "REINFORCE": "common.reinforce",
+    "load": "common.make",
     "load_weights": "common.weights",
     "save_weights": "common.weights",
 }
 __getattr__ = export_lazily(__name__, SOURCES)[1]
-__all__ = ["AGENTS", "REINFORCE", "load_weights", "make", "make_trainer", "save_weights"]
+__all__ = ["AGENTS", "REINFORCE", "load", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
     "saved": "agents.static:saved",
@@ -52,20 +56,38 @@ AGENTS: dict[str, str] = {
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "list-policy": "agents.list_policy:ListPolicyAgent",
-    "logits": "agents.logits.agent:make",
-    "graph-groups": "agents.graph_groups.agent:make",
-    "hsdag": "agents.hsdag.agent:make",
-    "placeto": "agents.placeto.agent:make",
+    "logits": "agents.logits:make",
+    "graph-groups": "agents.graph_groups:make",
+    "hsdag": "agents.hsdag:make",
+    "placeto": "agents.placeto:make",
     "placeto-transfer": "agents.placeto.transfer:make",
-    "rnn": "agents.rnn.agent:make",
-    "hdp": "agents.rnn.agent:make_hierarchical",
-    "post": "agents.post.agent:make",
-    "gdp": "agents.gdp.agent:make",
-    "gcn": "agents.gdp.agent:make_gcn",
-    "doppler": "agents.doppler.agent:make",
+    "rnn": "agents.rnn:make",
+    "hdp": "agents.rnn:make_hierarchical",
+    "post": "agents.post:make",
+    "gdp": "agents.gdp:make",
+    "gcn": "agents.gdp:make_gcn",
+    "doppler": "agents.doppler:make",
 }
+LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", "gdp", "gcn")
+"""Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""
 TRAINED = ("gdp", "list-policy", "placeto")
 """Agents that ``make_trainer`` makes."""
+
+
+GIVEN = {
+    *("self", "env", "seed"),
+    *("args", "kwargs", "settings", "policy_kwargs", "_init_setup_model"),
+}
+"""Parameters that ``agents.make`` or SB3 fills in."""
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "epochs": "n_epochs",
+    "steps": "n_steps",
+    "discount": "gamma",
+    "entropy": "ent_coef",
+    "clip": "clip_range",
+}
+"""Options under the names that they have elsewhere."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -75,15 +97,21 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 
         agent = agents.make("hsdag", env)                   # policy gradient, random starts
         agent = agents.make("hsdag", env, preset="paper")   # those of its publication
+        agent.learn(2_000)
+        agent.best.placement.save("placement.json")         # the fastest that was evaluated
+
+    A learned agent learns in the environment that it is given: wrappers are stepped, and a reward
+    or a horizon that ``gym.make`` was given goes before the preset's, with a warning.
 
     Args:
         name: A key of ``AGENTS``.
-        env: The environment to place in.
+        env: The environment to place in. Learned agents also take a list of several, with one
+            size, or a ``VecEnv`` of Stable-Baselines3.
         seed: Seed of all random numbers.
         options: Those of the agent's own ``make``.
 
     Returns:
-        An object with ``predict``; one that searches or learns also has ``learn``.
+        An object with ``predict``; one that searches or learns also has ``learn`` and ``best``.
 
     Raises:
         UserError: There is no such agent, or it has no such option; the message names the nearest.
@@ -93,6 +121,8 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     module, _, attribute = AGENTS[name].partition(":")
     factory = getattr(import_module(module), attribute)
     check_options(name, factory, options)
+    if name not in LEARNERS and isinstance(env, list | tuple):
+        raise UserError(f"{name} places in one environment: give it one, not {len(env)}")
     return factory(env, seed, **options)
 
 
@@ -125,3 +155,69 @@ def unknown_agent(name: str) -> UserError:
     if removal := explain_removal("agent", name):
         return UserError(removal)
     return unknown_name("agent", name, AGENTS)
+
+
+class Option(NamedTuple):
+    """An option with its default, and what its docstring says."""
+
+    default: Any
+    meaning: str
+
+
+def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
+    """The options that ``agents.make`` takes for a factory.
+
+    Those of a learned agent are listed by ``LearnedAgent.list_options``.
+    """
+    listed: Callable[[], dict[str, Option]] | None = getattr(factory, "list_options", None)
+    return read_options(factory) if listed is None else listed()
+
+
+def read_options(
+    function: Callable[..., Any], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Option]:
+    """The parameters of a function or class, and the meanings in its docstring.
+
+    Args:
+        function: The function.
+        defaults: Values that take the place of its own.
+    """
+    lines = (inspect.getdoc(function) or "").replace("``", "").partition("Args:\n")[2]
+    meanings: dict[str, str] = {}
+    name = ""
+    for line in lines.partition("\n\n")[0].splitlines():
+        if not line.startswith(" " * 5):
+            name, _, line = line.strip().partition(":")
+        meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
+    options = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = None if parameter.default is parameter.empty else parameter.default
+        default = (defaults or {}).get(name, default)
+        if callable(default) or default == inf:  # a schedule, or without a limit
+            default = getattr(default, "__name__", str(default))
+        if name not in GIVEN:
+            options[name] = Option(default, meanings.get(name, ""))
+    return options
+
+
+def check_options(
+    agent: str, factory: Callable[..., Any], options: Collection[str], further: Collection[str] = ()
+) -> None:
+    """Raise unless a factory takes all options that are given.
+
+    Raises:
+        UserError: It does not; the message suggests the nearest name and lists all.
+    """
+    if not options:
+        return
+    available = list_options(factory).keys() | further
+    for option in options:
+        if option not in available:
+            other = OTHER_NAMES.get(option)
+            near = (
+                f"; did you mean {other!r}?" if other in available else suggest(option, available)
+            )
+            option_list = ", ".join(sorted(available)) or "none"
+            raise UserError(
+                f"agent {agent!r} has no option {option!r}{near or ';'} it has {option_list}"
+            )

@@ -9,16 +9,19 @@ import gymnasium as gym
 import numpy as np
 
 from agents.about import check_objective, check_pools
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import FixedPlacement
 from agents.search.starts import extend_with_rank
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import find_semantics, placement_env
+from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers import cuts, fill, list_scheduling
 from placement_gym.solvers import model_per_device as whole_models
 from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers.list_policy.floors import earliest_finish
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
@@ -86,12 +89,12 @@ def without_options(
 
 
 def greedy(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.list_scheduling.greedy``; a measured environment is serial."""
-    semantics = find_semantics(placement_env(env))
+    """See ``solvers.earliest_finish``; a measured environment is serial."""
+    semantics = find_semantics(placement_env(env)) or PRESETS["serial"]
     return solve(
         env,
         "greedy",
-        lambda problem, costs: list_scheduling.greedy(problem, costs, semantics),
+        lambda problem, costs: earliest_finish(problem, Simulator(problem.units, costs, semantics)),
     )
 
 

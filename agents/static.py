@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import BestEvaluated, FixedPlacement
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
@@ -23,7 +23,7 @@ from placement_gym.problem.placement import Placement
 Proposer = Callable[[int], Iterable[IntArray]]
 
 
-class BestOfProposals(FixedPlacement):
+class BestOfProposals(BestEvaluated):
     """Tries proposed placements in order and predicts the fastest one.
 
     Args:
@@ -32,11 +32,8 @@ class BestOfProposals(FixedPlacement):
     """
 
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
-        base = placement_env(env)
-        super().__init__(base.problem.single(base.problem.reference_device))
-        self.env, self.base = env, base
-        self.proposals = proposals
-        self.best_speedup = 0.0
+        super().__init__(env)
+        self.env, self.proposals = env, proposals
 
     def learn(self, total_timesteps: int) -> BestOfProposals:
         """Try at most ``total_timesteps`` placements.
@@ -47,8 +44,8 @@ class BestOfProposals(FixedPlacement):
         check_integer("total_timesteps", total_timesteps, 0)
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, FixedPlacement(assignment))
-            if info["feasible"] and info["speedup"] > self.best_speedup:
-                self.assignment, self.best_speedup = self.base.assignment, info["speedup"]
+            if info["feasible"]:
+                self.keep(self.base.assignment, info["speedup"])
         return self
 
 

@@ -192,7 +192,7 @@ def follow(
 
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
-    "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
+    "gdp, REINFORCE": AgentSpec("agents.gdp:make_reinforce"),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),
 }

@@ -33,7 +33,7 @@ from hsdag_tables import (
 from learning import SMALL, learn_in
 from summaries import print_table
 
-from agents.hsdag.presets import PAPER_FEATURES
+from agents.hsdag.networks import PAPER_FEATURES
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut

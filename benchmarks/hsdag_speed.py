@@ -16,7 +16,7 @@ from common import BERT_12, make_env, make_parser
 from summaries import print_table
 
 from agents.common.reinforce import REINFORCE
-from agents.hsdag.agent import make
+from agents.hsdag import make
 
 GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
     "resnet": ({"model": "resnet"}, 40.0),

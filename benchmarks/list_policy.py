@@ -5,7 +5,7 @@
 Each is trained by the policy gradient for the best of k samples on generated problems: half of them
 are those of ``DevicePlacementStream-v0``, the others those of ``graph.families.problems``,
 whose limits are tighter and whose schedules are also serial or pipelines. Printed are CPU seconds,
-and the mean of floor / latency on validation problems.
+and the geometric mean of floor / latency on validation problems.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from time import process_time
 import numpy as np
 import torch
 from common import make_parser
+from scipy.stats import gmean
 
 from agents.list_policy import BestOfK
 from placement_gym.envs.stream import StreamEnv
@@ -61,7 +62,7 @@ def train(name: str) -> ListPolicy:
 
 
 def validate(policy: ListPolicy | None, env: StreamEnv) -> dict[int, float]:
-    """Mean of floor / latency by the number of samples; without a policy weights are random."""
+    """Geometric mean of floor / latency by the number of samples, of random weights if None."""
     scores: dict[int, list[float]] = {size: [] for size in SIZES}
     for seed in env.seeds:
         problem = env.find_problem(seed)
@@ -73,8 +74,8 @@ def validate(policy: ListPolicy | None, env: StreamEnv) -> dict[int, float]:
                 else policy.draw(problem.statistics, size, rng)
             )
             (cost_ms, *_) = problem.scheduler.find_best(actions, rng)[1]
-            scores[size].append(problem.floor_ms / cost_ms)
-    return {size: round(float(np.mean(mine)), 3) for size, mine in scores.items()}
+            scores[size].append(problem.floor_ms / problem.latency_ms(cost_ms))
+    return {size: round(float(gmean(mine)), 3) for size, mine in scores.items()}
 
 
 if __name__ == "__main__":

@@ -240,12 +240,14 @@ PAGES: dict[str, Page] = {
         1.0,
         (
             "stream-rows.jsonl.gz",
+            "stream-floors-rows.jsonl.gz",
             "stream-trained-rows.jsonl.gz",
             "stream-trainings-rows.jsonl",
             "stream-published-rows.jsonl.gz",
         ),
         (
             f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 1000",
+            f"{PY}stream.py --rows {{out}}/stream-floors-rows.jsonl --problems 1000 --floors",
             f"{PY}stream_trainings.py --folder {{out}}/policies",
             f"{PY}stream_trainings.py --folder {{out}}/policies --arms 'PPO short' --seeds 5",
             "cp {out}/policies/rows.jsonl {out}/stream-trainings-rows.jsonl",

@@ -33,6 +33,14 @@ from placement_gym.schedules.simulator import Simulator
 
 SIZES = (1000, 3000, 10_000, 30_000, 80_000)
 STEP = {"model": "synthetic-layered-800", "granularity": "op", "observe_graph": False}
+BY_UNIT = "DevicePlacementPerUnitSim-v0"
+UNIT_FORMS: dict[str, dict[str, Any]] = {
+    "graph": {},
+    "without edges": {"observe_graph": False},
+    "flat": {"observe": "flat"},
+}
+"""Observations by unit."""
+UNIT_ENVS, UNIT_ROUNDS = 16, 20
 ACTIONS, NUM_ENVS, ROUNDS = 16, 256, 300
 """Steps of a turn: so few that many turns pass without an interruption; and rounds of turns."""
 
@@ -43,6 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     print_table(time_operators(n) for n in SIZES if n <= options.largest)
     print_table(time_steps())
+    print_table(time_units())
 
 
 def time_operators(n: int) -> dict[str, str]:
@@ -107,6 +116,31 @@ def time_steps() -> Iterator[dict[str, str]]:
     spent = time_best_us(*(arm for arm, _ in arms.values()), rounds=ROUNDS)
     for (name, (_, n)), us in zip(arms.items(), spent, strict=True):
         yield {"800 units": name, "us": f"{us / n:.1f}"}
+
+
+def time_units() -> Iterator[dict[str, str]]:
+    """Time episodes of one unit a step, of one environment and of several at once."""
+    for form, options in UNIT_FORMS.items():
+        kwargs = {"model": "inception", "devices": "hsdag-paper"} | options
+        one: Any = gym.make(BY_UNIT, **kwargs).unwrapped
+        many = gym.make_vec(BY_UNIT, UNIT_ENVS, **kwargs)
+        many.reset(seed=0)
+        n_units = one.problem.n_units
+        actions = [many.action_space.sample() for _ in range(n_units)]
+
+        def play(one: Any = one, actions: Sequence[Any] = actions) -> None:
+            one.reset()
+            for each in actions:
+                one.step(each[0])
+
+        arms = play, call_on_each(many.step, actions)
+        alone, together = time_best_us(*arms, rounds=UNIT_ROUNDS)
+        yield {
+            f"{n_units} units": form,
+            "a step of one, us": f"{alone / n_units:.0f}",
+            f"of {UNIT_ENVS}, us": f"{together / n_units:.0f}",
+            "times as many a second": f"{UNIT_ENVS * alone / together:.1f}",
+        }
 
 
 def call_on_each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:

@@ -1,16 +1,17 @@
 """Placing graphs that no policy has seen, within milliseconds of processor time.
 
     python benchmarks/stream.py --rows rows.jsonl --problems 1000
+    python benchmarks/stream.py --rows floors.jsonl --problems 1000 --floors
     python benchmarks/stream_trainings.py --folder policies
     python benchmarks/stream.py --rows trained.jsonl --problems 1000 --policies policies
     python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --speed
 
 Problems are those of ``DevicePlacementStream-v0``, of the test split, and each is placed by all
-arms of ``stream_arms.py`` in turn. ``--policies`` compares policies of
-``stream_trainings.py`` in place of searches. ``--data`` places published inputs, on accelerators
-with little memory, by list schedules alone. ``stream_tables.py`` has the tables of rows.
-``--speed`` prints steps of environments a second of the process.
+arms of ``stream_arms.py`` in turn. ``--floors`` has list scheduling without weights in place of
+these, ``--policies`` policies of ``stream_trainings.py``. ``--data`` places published inputs, on
+accelerators with little memory, by list schedules alone. ``stream_tables.py`` has the tables of
+rows. ``--speed`` prints steps of environments a second of the process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 import torch
 from common import BY_RANK, Row, combine, make_env, make_parser, run_missing
 from floors import find_models
-from stream_arms import Arm, list_arms, list_trained, run_lists
+from stream_arms import Arm, list_arms, list_floors, list_trained, run_lists
 from summaries import print_table
 
 from placement_gym.bench.run.provenance import git_commit
@@ -50,6 +51,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, help="rows, added to and read")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
+    parser.add_argument("--floors", action="store_true", help="list schedules without weights")
     parser.add_argument("--policies", type=Path, help="folder of policies, compared alone")
     parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--speed", action="store_true", help="time steps of environments alone")
@@ -66,7 +68,9 @@ def main() -> None:
 def run(options: argparse.Namespace) -> None:
     """Place the problems that have no row."""
     env = StreamEnv("test", options.problems)
-    arms = list_trained(options.policies) if options.policies else list_arms(env)
+    arms = list_floors() if options.floors else list_arms(env)
+    if options.policies:
+        arms = list_trained(options.policies)
     train = StreamEnv("train", WARM)
     for seed in train.seeds:
         place_all(train, arms, seed)

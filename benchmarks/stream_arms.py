@@ -23,7 +23,10 @@ from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.stream_problem import StreamProblem
 from placement_gym.problem.patterns import random_blocks
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.list_policy.floors import earliest_finish, lookahead
 from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
 from placement_gym.solvers.list_policy.statistics import compute_statistics
@@ -43,7 +46,7 @@ ANNEALED = 300
 def list_trained(folder: Path) -> dict[str, Arm]:
     """HEFT, weights that are not trained, and the policies of a folder, by name."""
     arms: dict[str, Arm] = {
-        "HEFT": run_heft,
+        "HEFT": partial(run_solver, solve_heft),
         "neutral weights": partial(run_lists, draw_neutral, (1,)),
         "random weights": partial(run_lists, None, (1, 20)),
     }
@@ -60,7 +63,7 @@ def list_arms(env: StreamEnv) -> dict[str, Arm]:
     """What is compared, by name."""
     one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
     return {
-        "HEFT": run_heft,
+        "HEFT": partial(run_solver, solve_heft),
         "random blocks": run_blocks,
         "neutral weights": partial(run_lists, draw_neutral, (1,)),
         "random weights": partial(run_lists, None, SAMPLES),
@@ -73,11 +76,26 @@ def list_arms(env: StreamEnv) -> dict[str, Arm]:
     }
 
 
-def run_heft(problem: StreamProblem, _: int) -> Answers:
-    """HEFT's placement, repaired."""
+def list_floors() -> dict[str, Arm]:
+    """List schedules that need neither weights nor learning, by name."""
+    return {
+        "earliest finish": partial(run_solver, earliest_finish),
+        "lookahead": partial(run_solver, lookahead),
+    }
+
+
+def run_solver(
+    solve: Callable[[Problem, Simulator], IntArray], problem: StreamProblem, _: int
+) -> Answers:
+    """A solver's placement, repaired."""
     began = process_time()
-    cost, _ = problem.repair(heft(problem.problem, problem.simulator.costs))
+    cost, _ = problem.repair(solve(problem.problem, problem.simulator))
     return [("1", cost, process_time() - began)]
+
+
+def solve_heft(problem: Problem, simulator: Simulator) -> IntArray:
+    """HEFT's placement."""
+    return heft(problem, simulator.costs)
 
 
 def run_blocks(problem: StreamProblem, seed: int) -> Answers:

@@ -47,8 +47,8 @@ from summaries import (
 import agents
 from agents import AGENTS
 from agents.common.weights import save_weights
-from agents.gdp.agent import make as make_go
-from agents.placeto.agent import make as make_placeto
+from agents.gdp import make as make_go
+from agents.placeto import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached

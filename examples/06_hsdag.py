@@ -6,9 +6,8 @@ from pathlib import Path
 import gymnasium as gym
 from rich.console import Console
 
-from agents import REINFORCE
+import agents
 from agents.common.callbacks import BestPlacementCallback
-from agents.hsdag.agent import make
 from placement_gym import evaluate_placement, play_episode
 
 
@@ -28,7 +27,7 @@ def main() -> None:
     out, console = Path(options.out), Console()
     env = gym.make(options.env, model=options.model, devices=options.devices)
     file = out / "model.zip"
-    agent = REINFORCE.load(file, env) if file.is_file() else make(env, options.seed)
+    agent = agents.load(file, env) if file.is_file() else agents.make("hsdag", env, options.seed)
     left = options.budget - agent.num_timesteps
     console.print(f"{agent.num_timesteps} of {options.budget} placements have been evaluated")
     best = BestPlacementCallback(out / "placement.json", verbose=1)
@@ -44,7 +43,7 @@ def main() -> None:
         console.print("the fastest placement, measured again with the best single device:")
         console.print(evaluate_placement(options.model, out / "placement.json"))
     else:
-        console.print(f"the fastest placement takes {agent.best_placement.latency_ms:.4f} ms")
+        console.print(f"the fastest placement takes {agent.best.latency_ms:.4f} ms")
 
 
 if __name__ == "__main__":

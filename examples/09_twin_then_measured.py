@@ -8,7 +8,7 @@ from pathlib import Path
 import agents
 import placement_gym
 from agents.common.fine_tuning import TwinAgreement, soften
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import FixedPlacement
 from agents.common.vec_env import vectorize
 
 IN_TWIN, MEASURED = 200, 20
@@ -38,13 +38,13 @@ def main() -> None:
         model.learn(options.twin_steps)
         placement, _ = model.predict(twin.reset()[0], deterministic=True)
         soften(model, untrained)
-        model.policy.proposals = [placement]  # the first of the measured steps
-        trained[seed], agreement[seed] = model, TwinAgreement(twin)
-        return FixedPlacement(placement)
+        trained[seed], agreement[seed] = (model, FixedPlacement(placement)), TwinAgreement(twin)
+        return trained[seed][1]
 
     def twin_then_measured(env, seed):
         """Go on with measured steps, as many as the other agents have."""
-        model = trained.pop(seed)
+        model, first = trained.pop(seed)
+        placement_gym.play_episode(env, first)  # the first of the measured steps
         model.set_env(vectorize(env, num_envs=MEASURED))
         model.learn = partial(model.learn, callback=agreement[seed])
         return model

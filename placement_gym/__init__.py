@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from placement_gym.base.errors import EngineError as EngineError
     from placement_gym.base.errors import PlacementGymError as PlacementGymError
     from placement_gym.base.errors import UserError as UserError
+    from placement_gym.bench.benchmark import benchmark as benchmark
     from placement_gym.bench.compare import compare as compare
     from placement_gym.bench.report.comparison import comparison_table as comparison_table
     from placement_gym.bench.report.scores import StudyResults as StudyResults
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
     from placement_gym.envs.online.env import OnlineEnv as OnlineEnv
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
+    from placement_gym.envs.per_unit_vector import PerUnitVectorEnv as PerUnitVectorEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
     from placement_gym.envs.scaling import edge_index as edge_index
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.vector import SimulatedVectorEnv as SimulatedVectorEnv
     from placement_gym.hardware.devices import DeviceSpec as DeviceSpec
     from placement_gym.models import load
+    from placement_gym.problem.costs.cost_graph import CostGraph as CostGraph
     from placement_gym.problem.costs.table import CostTable as CostTable
     from placement_gym.problem.placement import Placement as Placement
     from placement_gym.problem.problem import PlacementMismatchError as PlacementMismatchError
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 SOURCES = {
+    "CostGraph": "problem.costs.cost_graph",
     "CostTable": "problem.costs.table",
     "DevicePlacementEnv": "envs.env",
     "DeviceSpec": "hardware.devices",
@@ -67,6 +71,7 @@ SOURCES = {
     "MeasuredVectorEnv": "envs.vector",
     "OnlineEnv": "envs.online.env",
     "PerUnitEnv": "envs.per_unit",
+    "PerUnitVectorEnv": "envs.per_unit_vector",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.problem",
@@ -79,6 +84,7 @@ SOURCES = {
     "StudyResults": "bench.report.scores",
     "UserError": "base.errors",
     "apply_placement": "deployment.compile",
+    "benchmark": "bench.benchmark",
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",
     "compile_model": "deployment.compile",

@@ -43,7 +43,14 @@ FLOORS = (
     {"bench", "deployment"},
     {"cli"},
 )
-BENCH_FLOORS = ({"run"}, {"study"}, {"known"}, {"problem_setup", "scenes"}, {"report"}, {"compare"})
+BENCH_FLOORS = (
+    {"run"},
+    {"study"},
+    {"known"},
+    {"benchmark", "problem_setup", "scenes"},
+    {"report"},
+    {"compare"},
+)
 """What is in ``bench``, the largest room, has an order too."""
 ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}
 APART = (
@@ -201,7 +208,14 @@ STARTS = (
     ),
     (
         f"{SIMULATE}.reset()",
-        (*LEARNING, "agents", "networkx", "pydantic", *(f"placement_gym.{name}" for name in RARE)),
+        (
+            *LEARNING,
+            "agents",
+            "networkx",
+            "pydantic",
+            "scipy.sparse",
+            *(f"placement_gym.{name}" for name in RARE),
+        ),
     ),
     ("import agents.static, agents.search, agents.solvers", LEARNING),
 )
@@ -267,6 +281,16 @@ def test_agents_do_not_import_each_other(name: str) -> None:
             if isinstance(statement, ast.ImportFrom) and str(statement.module).startswith("agents"):
                 room = str(statement.module).split(".")[1]
                 assert room in ("common", "options", "search", name), path
+
+
+@pytest.mark.parametrize(
+    "place", ["placement_gym.solvers", "placement_gym.bench.run", "agents.search"]
+)
+def test_seconds_of_searches_and_rows_are_those_of_a_clock_that_stands(place: str) -> None:
+    """Those of ``time`` would count the compilation of kernels."""
+    paths = [path for module, path in CODE.items() if f"{module}.".startswith(f"{place}.")]
+    assert paths
+    assert not [path for path in paths if "from time import" in path.read_text()]
 
 
 def imported_names(path: Path) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as save_arrays
 
 from agents.common.weights import ABOUT, load_weights, save_weights
-from placement_gym import CostTable, Placement, Study, UserError
+from placement_gym import CostGraph, CostTable, Placement, Study, UserError
 from placement_gym.bench.report.comparison_files import FILE as COMPARISON
 from placement_gym.bench.report.comparison_files import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
@@ -32,7 +32,7 @@ from placement_gym.cli.values import parse_seeds, parse_setting, positive_intege
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.hardware.device_requests import parse_counts, parse_devices
 from placement_gym.problem.constraints import Constraints
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.costs.workloads import Workload, load_workload
 from placement_gym.solvers import list_policy
 from placement_gym.solvers.list_policy.policy import ListPolicy
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
@@ -62,7 +62,7 @@ LIMIT_S = 2.0
 MAX_MESSAGE = 5_000
 DOCUMENTED = (UserError, argparse.ArgumentTypeError)
 FAST, SLOW = 30, 770
-"""Inputs for each of fifteen parsers."""
+"""Inputs for each of sixteen parsers."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,14 @@ class Parser:
 def read_workload(path: Path) -> None:
     workload = Workload.load(path)
     workload.units()
-    table = workload.costs(workload.devices() or parse_devices("CPU"))
+    table = workload.costs(workload.devices or parse_devices("CPU"))
     assert np.isfinite(table.transfer_ms).all()
+
+
+def read_graph(path: Path) -> None:
+    graph = load_workload(path)
+    assert np.isfinite(graph.costs(graph.devices).transfer_ms).all()
+    assert len(graph.units())
 
 
 def read_costs(path: Path) -> None:
@@ -155,12 +161,21 @@ PLANS = {
     "devices": [{"name": "CPU", "memory_bytes": 100}],
     "plans": [[{"label": "CPU alone", "stages": PLAN_STAGES, "placement": None}]],
 }
+OWN_GRAPH = CostGraph(
+    ms=[[1, 2], [3, np.inf], [1, 1]],
+    edges=[[0, 1], [1, 2]],
+    edge_bytes=1e6,
+    devices=["CPU", {"name": "GPU", "memory_bytes": 10}],
+    gb_per_s=[[1, np.inf], [2, 1]],
+    memory_bytes=4,
+)
 PARSERS = (
     Parser("plan.json", (SAVED / "tiny-placement.json").read_bytes(), Placement.load),
     Parser("costs-checked.json", costs(True), read_costs),
     Parser("costs.json", costs(False), read_costs),
     Parser("plans.json", json.dumps(PLANS).encode(), PlanTable.load),
     Parser("workload.json", WORKLOAD.read_bytes(), read_workload),
+    Parser("graph.json", json.dumps(OWN_GRAPH.to_json()).encode(), read_graph),
     Parser("devices.json", json.dumps(DEVICES).encode(), lambda path: parse_devices(str(path))),
     Parser("study.yaml", (SAVED / "study.yaml").read_bytes(), read_study),
     Parser("study.json.yaml", json.dumps(STUDY).encode(), read_study),

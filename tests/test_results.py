@@ -34,7 +34,7 @@ OF_STUDIES_FILES = [
 ]
 WRITTEN = {"paper/report.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
-MIXED = {"releases.md"}
+MIXED = {"releases.md", "stream.md"}
 """Pages whose rows are of several versions, as their first line says."""
 OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""

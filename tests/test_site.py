@@ -59,6 +59,7 @@ QUICK = {
     "tutorial/first_placement",
     "how_to/check_a_device",
     "how_to/devices",
+    "how_to/own_problem",
     "how_to/preprocessing",
     "how_to/reward",
     "explanation/hetero",

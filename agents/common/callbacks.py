@@ -1,141 +1,193 @@
-"""A callback that keeps the best placement of a training."""
+"""The callback that keeps the best placement of a training: the one home of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import VecEnv
 
+from agents.common.placements import Best, BestPlacements
+from agents.common.vec_env import find_bases
 from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.placement import Placement
+from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.errors import warn_user
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.scaling import IndexBox, read_graph_id
 
-
-class Best(NamedTuple):
-    """An evaluated placement. Saved models name this class.
-
-    Attributes:
-        assignment: (n_units,) device of each unit.
-        speedup: Relative to the reference device.
-        latency_ms: Of one inference.
-        problem: Identifies the problem, see ``identify_problem``.
-    """
-
-    assignment: IntArray
-    speedup: float
-    latency_ms: float
-    problem: str
+DECISION_KEYS = ("placement", "priority", "fused")
+"""Keys of observations that hold decisions, in the order of an action; see ``ActionLayout``."""
 
 
 class BestPlacementCallback(BaseCallback):
-    """Keeps the fastest feasible placement, saves it and logs it.
+    """Keeps the fastest feasible placement of each graph, saves it and logs it.
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` (the share of feasible placements) of each rollout. All environments must
-    share one problem. What a simulated twin evaluated is forgotten where latencies are measured.
+    ``placement/feasible`` (the share of feasible placements) of each rollout; the first two for
+    one graph only. Warns once of a rollout in which nothing is feasible. What a simulated twin
+    evaluated is forgotten where latencies are measured. Models of ``agents.make`` have one already.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
+            All environments must share one problem then.
         verbose: 1 prints every improvement.
 
     Attributes:
-        best: The fastest placement so far, None before the first feasible one. It is saved with the
-            model, so that a resumed training continues from it.
+        best: The fastest placements so far, empty before the first feasible one. ``model.best`` is
+            the same, and saved with the model, so that a resumed training continues from it.
+        feasible: Of each step of the rollout (n_envs,) bool, which placements were feasible.
     """
 
     def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
         super().__init__(verbose)
         self.path = None if path is None else Path(path)
-        self.best: Best | None = None
-        self.seen: list[float] = []
-        self.failed = 0
-        self.problem = ""
+        self.best = BestPlacements()
+        self.speedups: list[float] = []
+        self.feasible: list[BoolArray] = []
+        self.sources: list[str] = []
+        self.flat_graphs: list[int] = []
+        self.warned = False
 
     def _on_training_start(self) -> None:
-        earlier_best: Best | None = getattr(self.model, "best_placement", None)
-        # A resumed training goes on from its best placement, unless the environment is another one:
-        # a speed-up that a twin predicted must not hide those that are measured.
-        self.problem = identify_problem(self.training_env)
-        is_same = earlier_best is not None and earlier_best.problem == self.problem
-        self.best = earlier_best if is_same else None
+        # A resumed training goes on from its best placements, unless the environment is another
+        # one: a speed-up that a twin predicted must not hide those that are measured.
+        env = self.training_env
+        self.sources = identify_problems(env)
+        if self.sources and not isinstance(env.observation_space, spaces.Dict):
+            # Flat observations hold no placement; environments of one unit a step keep the best.
+            keeps = env.env_method("has_wrapper_attr", "best", indices=[0])[0]
+            self.flat_graphs = [base.observer.graph_id for base in find_bases(env) if keeps]
+            self.sources = self.sources if self.flat_graphs else []
+        earlier = getattr(self.model, "best", None) or {}
+        self.best = BestPlacements(
+            {graph: best for graph, best in earlier.items() if best.source in self.sources}
+        )
+        self.model.best = self.best  # type: ignore[attr-defined]
+
+    def _on_rollout_start(self) -> None:
+        self.speedups, self.feasible = [], []
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
-        space = self.training_env.observation_space
-        placements = read_placements(space, self.locals["new_obs"], infos)
-        for placement, info in zip(placements, infos, strict=True):
-            # Infeasible placements have the latency of a penalty, which would distort the mean.
-            if not info["feasible"]:
-                self.failed += 1
-                continue
-            self.seen.append(float(info["speedup"]))
-            if self.best is None or self.seen[-1] > self.best.speedup:
-                self.keep(placement, info)
+        feasible = np.array([bool(info.get("feasible", True)) for info in infos])
+        self.feasible.append(feasible)
+        if not self.sources or not feasible.any():
+            return True
+        graphs = self.flat_graphs or read_graph_id(self.locals["new_obs"])[:, 0].tolist()
+        # Infeasible placements have the latency of a penalty, which would distort the mean.
+        for i in np.flatnonzero(feasible).tolist():
+            best, speedup = self.best.get(graphs[i]), float(infos[i]["speedup"])
+            self.speedups.append(speedup)
+            if best is None or speedup > best.speedup:
+                row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
+                self.keep(i, graphs[i], row, infos[i])
         return True
 
-    def keep(self, placement: IntArray, info: dict[str, Any]) -> None:
-        """Keep a placement as the best one and save it."""
-        env: Any = self.training_env
-        problem = env.get_attr("problem")[0]
-        assignment = placement[: problem.n_units]
+    def keep(self, i: int, graph: int, row: IntArray, info: dict[str, Any]) -> None:
+        """Keep the decisions of an environment as the best ones of its graph, and save them."""
+        env = self.training_env
         speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
-        self.best = Best(assignment, speedup, latency_ms, self.problem)
-        self.model.best_placement = self.best  # type: ignore[attr-defined]
+        problem, view = (env.get_attr(name, i)[0] for name in ("problem", "graph"))
+        best = Best(row, speedup, latency_ms, problem, view, self.sources[i])
+        self.best[graph] = best
+        self.model.best = self.best  # type: ignore[attr-defined]
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            Placement.of(problem, assignment, env.get_attr("graph")[0]).save(self.path)
+            best.placement.save(self.path)
         if self.verbose:
-            print(f"{self.num_timesteps}: {self.best.latency_ms:.3f} ms, x {self.best.speedup:.4f}")
+            print(f"{self.num_timesteps}: {latency_ms:.3f} ms, x {speedup:.4f}")
 
     def _on_rollout_end(self) -> None:
-        n_placements = len(self.seen) + self.failed
-        if self.best is not None:
+        if len(self.best) == 1:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
-        if self.seen:
-            self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
-        if n_placements:
-            self.logger.record("placement/feasible", len(self.seen) / n_placements)
-        self.seen, self.failed = [], 0
+        if self.speedups:
+            self.logger.record("placement/mean_speedup", float(np.mean(self.speedups)))
+        feasible = np.stack(self.feasible)
+        if self.sources:
+            self.logger.record("placement/feasible", float(feasible.mean()))
+        if not feasible.any() and not self.warned:
+            self.warned = True
+            base = next(iter(find_bases(self.training_env)), None)
+            row = None
+            if base is not None and self.sources and not self.flat_graphs:
+                local = self.locals["new_obs"], self.locals["infos"]
+                row = base.layout.parse(read_decisions(self.training_env, *local, 0))
+            warn_nothing_fits(feasible.size, base, row)
 
 
-def read_placements(
-    space: Any, observation: dict[str, NDArray[Any]], infos: Sequence[dict[str, Any]]
-) -> list[IntArray]:
-    """Read the placements that a step of vector environments evaluated, padded as observed.
+def read_decisions(
+    env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
+) -> IntArray:
+    """The (width,) decisions that environment ``i`` has evaluated in a step.
 
     Args:
-        space: Of observations.
-        observation: Of the step: where an episode has ended, of the beginning of the next one.
+        env: All environments.
+        observation: Of the step of all: where an episode has ended, of the beginning of the next.
         infos: Of the step.
+        i: Index of the environment.
     """
+    if not isinstance(env.observation_space, spaces.Dict):
+        row: IntArray = env.get_attr("best", i)[0][1]
+        return row
     # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
     # episode, and the evaluated placement is in the terminal observation.
-    finals = [info.get("terminal_observation") for info in infos]
-    return [
-        space["placement"].read(placement if final is None else final["placement"])
-        for placement, final in zip(observation["placement"], finals, strict=True)
+    final: dict[str, NDArray[Any]] | None = infos[i].get("terminal_observation")
+    seen = {key: values[i] for key, values in observation.items()} if final is None else final
+    keys: Any = env.observation_space
+    parts = [
+        keys[key].read(seen[key]) if isinstance(keys[key], IndexBox) else seen[key].astype(np.int64)
+        for key in DECISION_KEYS
+        if key in seen
     ]
+    return np.concatenate(parts)
 
 
-def identify_problem(env: VecEnv) -> str:
-    """Return the fingerprint of a problem, with a suffix if it is measured.
+def identify_problems(env: VecEnv) -> list[str]:
+    """(num_envs,) fingerprints of the problems, with a suffix if they are measured.
 
-    A twin has the same problem as its measured environment, but other latencies.
+    A twin has the same problem as its measured environment, but other latencies. Where problems
+    change from episode to episode, or there are none, the list is empty.
     """
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-    inner = env
-    while isinstance(inner, VecEnvWrapper):
-        inner = inner.venv
-    # what runs in other processes is not known
-    backend = None if isinstance(inner, SubprocVecEnv) else inner.get_attr("backend")[0]
-    while isinstance(backend, BackendWrapper):
-        backend = backend.inner
-    fingerprint: str = env.get_attr("problem")[0].fingerprint()
-    return f"{fingerprint}-measured" if isinstance(backend, MeasuringBackend) else fingerprint
+    if not env.env_method("has_wrapper_attr", "problem", indices=[0])[0]:
+        return []
+    # what is evaluated in other processes is not known
+    backends = [base.backend for base in find_bases(env)]
+    measured = []
+    for backend in backends:
+        while isinstance(backend, BackendWrapper):
+            backend = backend.inner
+        measured.append(isinstance(backend, MeasuringBackend))
+    problems = env.get_attr("problem")
+    distinct = {id(problem): problem for problem in problems}  # environments may share one
+    known = {key: problem.fingerprint() for key, problem in distinct.items()}
+    fingerprints = [known[id(problem)] for problem in problems]
+    suffixes = ["-measured" if is_measured else "" for is_measured in measured]
+    return [f + s for f, s in zip(fingerprints, suffixes or [""] * len(problems), strict=True)]
+
+
+def warn_nothing_fits(
+    n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
+) -> None:
+    """Warn that a whole rollout is infeasible, with a remedy."""
+    reason, by_memory, repairs = "", True, False
+    if base is not None and row is not None:
+        reason = base.backend.infeasibility(row)
+        by_memory, repairs = bool(base.backend.excess_shares(row[None])[0] > 0.0), base.repair
+    # The remedy depends on the reason: repair helps against memory alone, and only if it is off.
+    remedy = "look at info['error'] of placements in this environment"
+    if by_memory and repairs:
+        remedy = "repair does not help: give devices more memory"
+    elif by_memory:
+        remedy = (
+            "make the environment with repair=True, which evaluates the nearest feasible placement "
+            "instead; without it, rewards only reflect the number of excess bytes"
+        )
+    because = f" ({reason})" if reason else ""
+    warn_user(f"none of {n_placements} placements of a rollout is feasible{because}: {remedy}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from agents.common.graphs import MIN_COST
 
 FORBIDDEN = -1e9
 """Logit of a device that is not allowed: its probability is 0 in float32, and unlike with minus
@@ -20,14 +22,6 @@ class Likelihood(Protocol):
 
     def entropy(self) -> Tensor:
         """(B,) entropy of the distribution."""
-
-
-@runtime_checkable
-class UnitLikelihood(Likelihood, Protocol):
-    """A likelihood that knows which decisions are allowed."""
-
-    def permits(self, actions: Tensor) -> Tensor:
-        """(B,) bool, whether (B, N) decisions are allowed."""
 
 
 class DeviceDistribution(Protocol):
@@ -97,12 +91,6 @@ class UnitCategorical:
         )
         return counted_entropies.sum(dim=1)[self.row]
 
-    def permits(self, actions: Tensor) -> Tensor:
-        """(B,) bool, whether the deciding units are allowed their (B, N) devices."""
-        # Half, as a log-softmax shifts the logit of a forbidden device a little.
-        is_permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
-        return (is_permitted if self.weight is None else is_permitted | ~self.weight).all(dim=1)
-
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """Itself: units choose independently."""
         return self
@@ -157,6 +145,11 @@ def intersect_places(allowed: Tensor, place: Tensor, mask: Tensor, n_places: int
     # Counting by scatter works for any number of units in a place, in one operation.
     count = forbidden.new_zeros(len(allowed), n_places, allowed.shape[2])
     return count.scatter_add_(1, index, forbidden) == 0
+
+
+def first_keep(n_units: Tensor, groups: float) -> Tensor:
+    """Logits of following before learning, so that about ``groups`` of n units choose a device."""
+    return (n_units / groups - 1.0).clamp(min=MIN_COST).log()
 
 
 class PlacementMemory:

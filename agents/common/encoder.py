@@ -8,10 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.graph_data import read_data
-from agents.common.graphs import Edges, GraphBatch
-from agents.common.pyg import Data, GATConv, GCNConv, GINConv
-from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
+from agents.common.graphs import Edges, GATConv, GCNConv, GINConv, GraphBatch
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
@@ -35,8 +32,7 @@ class Encoder(nn.Module):
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
-        n_devices: Number of devices whose times, limits and transfers are read, too, see
-            ``unit_device_features``; 0 reads none.
+        further: Number of columns that each node has beyond its features.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -52,35 +48,37 @@ class Encoder(nn.Module):
         conv: Conv = "gcn",
         directed: bool = True,
         dropout: float = 0.0,
-        n_devices: int = 0,
+        further: int = 0,
     ) -> None:
         super().__init__()
         columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.dropout, self.sees_devices = dropout, n_devices > 0
-        width = len(columns) + n_devices * len(COLUMNS)
-        self.enter = nn.ModuleList([make_dense(width, hidden), make_dense(hidden, hidden)])
+        self.dropout = dropout
+        self.enter = nn.ModuleList(
+            [make_dense(len(columns) + further, hidden), make_dense(hidden, hidden)]
+        )
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
 
-    def forward(self, graphs: GraphBatch | Data, noisy: bool = False) -> Tensor:
+    def forward(
+        self, graphs: GraphBatch, noisy: bool = False, further: Tensor | None = None
+    ) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
         The costs of all devices have one scale, so that it shows which device is faster.
 
         Args:
-            graphs: A batch; or what ``to_data`` returns, or a ``Batch`` of several of these.
+            graphs: A batch; ``pyg.read_data`` makes one of graphs of PyTorch Geometric.
             noisy: Whether dropout is applied.
+            further: (n, further) columns beyond the features.
         """
-        if isinstance(graphs, Data):
-            graphs = read_data(graphs)
         # Scaled within each graph: latencies and sizes of models differ by orders of magnitude, and
         # weights are to transfer.
         h = graphs.jointly_scaled[:, self.columns]
-        if self.sees_devices:
-            h = torch.cat([h, describe_units_on_devices(graphs).flatten(1)], dim=1)
+        if further is not None:
+            h = torch.cat([h, further], dim=1)
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
-from agents.common.callbacks import read_placements
+from agents.common.callbacks import read_decisions
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
@@ -57,7 +57,7 @@ def compute_distinct_share(model: Any) -> float:
     while len(placements) < MIN_SAMPLES:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
-        placements += read_placements(env.observation_space, observation, infos)
+        placements += [read_decisions(env, observation, infos, i) for i in range(env.num_envs)]
     return len(np.unique(placements, axis=0)) / len(placements)
 
 
@@ -85,11 +85,11 @@ class TwinAgreement(BaseCallback):
         self.measured: list[float] = []
 
     def _on_step(self) -> bool:
-        infos, space = self.locals["infos"], self.twin.observation_space
-        placements = read_placements(space, self.locals["new_obs"], infos)
-        for placement, info in zip(placements, infos, strict=True):
+        infos = self.locals["infos"]
+        for i, info in enumerate(infos):
             if info["feasible"]:
-                self.placements.append(placement[: self.twin.problem.n_units])
+                row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
+                self.placements.append(row[: self.twin.problem.n_units])
                 self.measured.append(float(info["speedup"]))
         return True
 

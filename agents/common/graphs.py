@@ -1,24 +1,58 @@
-"""A batch of graphs, as encoders read it."""
+"""Graphs of observations: found by their id, and as one batch that encoders read.
+
+PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``: users of
+this package can do nothing about that. Other warnings are shown.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.pyg import InstanceNorm, degree, to_dense_batch
 from placement_gym.base.errors import UserError
-from placement_gym.envs.observation import FEATURES
+from placement_gym.envs.device_table import LOGARITHMS, OBSERVED
+from placement_gym.envs.observation import FEATURES, SCALED_BLOCKS, observe_features
+from placement_gym.envs.scaling import (
+    GRAPH_IDS,
+    LOG_DIVISOR,
+    edge_index,
+    read_graph_id,
+    read_indices,
+)
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "`torch.jit.script` is", DeprecationWarning)
+    from torch_geometric.data import Data as Data
+    from torch_geometric.nn import GATConv as GATConv
+    from torch_geometric.nn import GCNConv as GCNConv
+    from torch_geometric.nn import GINConv as GINConv
+    from torch_geometric.nn import InstanceNorm
+    from torch_geometric.nn import NNConv as NNConv
+    from torch_geometric.nn import global_mean_pool as global_mean_pool
+    from torch_geometric.utils import degree, to_dense_batch
+    from torch_geometric.utils import scatter as scatter
 
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times: ours, so that free operators stay within
 about seven of the others."""
+GRAPH_KEYS = ("x", "edges", "edge_mask", "node_mask")
+DEVICE_KEYS = ("devices", "links", "unit_times", "unit_bytes", "edge_attr", "memory_pool")
+INDEX_KEYS = ("graph_id", "current_unit", "edges")
+TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
+"""Names of ``graph_table`` for arrays that observations have under others."""
+NORM_TOLERANCE = 1e-4
+"""Relative difference of two norms of the same array: ours, far above rounding to float32."""
+INDEX_TOLERANCE = 1e-3
+"""Largest distance of an index from an integer, for up to 10,000 units: ours, above rounding."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
@@ -197,3 +231,189 @@ class GraphBatch:
         """The edges in both directions."""
         ends = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
         return Edges.of(ends, len(self.x))
+
+
+class MissingGraphError(UserError):
+    """Neither the observation nor the policy's table holds the graph."""
+
+
+class Graphs:
+    """Finds the graphs of observations.
+
+    Args:
+        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` returns them; None
+            reads graphs from the observations.
+    """
+
+    def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
+        self.table = table
+        self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
+        self.norms = {
+            (graph_id, "x"): compute_norm(torch.as_tensor(observe_features(arrays["x"])))
+            for graph_id, arrays in (table or {}).items()
+        }
+
+    def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
+        """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
+
+        Graphs are in ascending order of ``graph_id``.
+
+        Raises:
+            MissingGraphError: Neither the table nor the observation holds the graph.
+            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
+        """
+        ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
+        key = tuple(ids.tolist())
+        first_rows = find_first_rows(row_graph, len(ids))
+        self.check_unchanged(observation, key, first_rows)
+        # Equal graphs of a batch are encoded once; without a table they come with the observations,
+        # and are not cached.
+        if self.table is None:
+            return make_batch(take_rows(observation, first_rows), key), row_graph
+        if key not in self.batches:
+            self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
+        return self.batches[key], row_graph
+
+    def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
+        """Stack the table's arrays of these graphs."""
+        table = self.table or {}
+        unknown = sorted(set(ids) - set(table))
+        if unknown:
+            devices = "devices=True" if "unit_ms" in next(iter(table.values()), {}) else ""
+            call = f"env.unwrapped.graph_table({devices})"
+            raise MissingGraphError(
+                f"no graph with graph_id {unknown}: add it by model.policy.add_graphs({call}), or "
+                "make the agent with agents.make(name, env) for this environment; an algorithm of "
+                "Stable-Baselines3 also takes the graphs of all its environments at once, "
+                f"policy_kwargs={{'graphs': {{**{call}, ...}}}}"
+            )
+        return {
+            key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
+            for key in table[ids[0]]
+        }
+
+    def check_unchanged(self, observation: TensorDict, ids: tuple[int, ...], rows: Tensor) -> None:
+        """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
+
+        Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
+        would use different graphs. The norms of arrays are compared.
+
+        Args:
+            observation: (B, ...) arrays.
+            ids: (G,) ``graph_id`` of each graph.
+            rows: (G,) one observation of each graph.
+
+        Raises:
+            UserError: A graph has changed, or what identifies something is no index.
+        """
+        n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
+        tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
+        for key in INDEX_KEYS:
+            indices = observation.get(key, torch.zeros(()))
+            indices = indices * (GRAPH_IDS if key == "graph_id" else n_slots)
+            if ((indices - indices.round()).abs() > tolerance).any():
+                raise altered(key)
+        for key in ("x", *DEVICE_KEYS):
+            if key in observation:
+                for graph_id, row in zip(ids, rows.tolist(), strict=True):
+                    norm = compute_norm(observation[key][row])
+                    first_norm = self.norms.setdefault((graph_id, key), norm)
+                    if abs(norm - first_norm) > NORM_TOLERANCE * max(first_norm, norm):
+                        raise altered(key)
+
+
+def compute_norm(values: Tensor) -> float:
+    """The sum of magnitudes, as a cheap checksum."""
+    return float(torch.linalg.vector_norm(values.double(), 1))
+
+
+def altered(key: str) -> UserError:
+    """The error for an array that a wrapper changes."""
+    return UserError(
+        f"a wrapper changes {key!r} though policies cache graphs by graph_id: normalise "
+        "rewards only, by VecNormalize(norm_obs=False); policies scale the features of graphs "
+        "themselves"
+    )
+
+
+def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
+    """(n_graphs,) the first row of each graph."""
+    # Flipped, since the last of several writes to one index stays: the first row of each graph.
+    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
+    return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
+
+
+def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
+    """(G, ...) graph arrays, from (G,) rows, one of each graph.
+
+    Where devices are observed, the support of each unit is among them.
+    """
+    if "x" not in observation:
+        raise MissingGraphError(
+            "the observation carries no graph: make the environment with observe_graph=True, or "
+            "give the policy its graphs, by policy_kwargs={'graphs': env.unwrapped.graph_table()} "
+            "or, later, model.policy.add_graphs(env.unwrapped.graph_table())"
+        )
+    device_keys = [key for key in DEVICE_KEYS if key in observation]
+    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *device_keys)}
+    if "supported" in observation:
+        arrays["action_mask"] = observation["supported"][rows]
+    return {**restore(arrays), "edge_index": edge_index(arrays)}
+
+
+def restore(observed: TensorDict) -> dict[str, Tensor]:
+    """Arrays of graphs as ``graph_table`` has them, from those of observations."""
+    arrays = {TABLE_NAMES.get(key, key): value for key, value in observed.items()}
+    arrays["x"] = observed["x"].clone()
+    for name in SCALED_BLOCKS:
+        arrays["x"][..., FEATURES[name]] *= LOG_DIVISOR
+    arrays["x"][..., FEATURES["cost"]] = arrays["x"][..., FEATURES["cost"]].expm1()
+    for key, columns in LOGARITHMS.items() if "devices" in observed else ():
+        name = TABLE_NAMES.get(key, key)
+        arrays[name] = observed[key].clone()
+        arrays[name][..., columns] = observed[key][..., columns].expm1()
+    if "memory_pool" in observed:
+        arrays["memory_pool"] = read_indices(
+            observed["memory_pool"], observed["memory_pool"].shape[-1]
+        )
+    return arrays
+
+
+def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
+    """Make one batch of (G, ...) padded graphs.
+
+    Args:
+        padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
+            (G, N); optionally ``action_mask`` (G, N, D), and what ``graph_table`` has of devices.
+        ids: (G,) ``graph_id`` of each graph.
+    """
+    mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
+    n_graphs, n_slots = mask.shape
+    # Padding is dropped: the nodes of all graphs are numbered in one row, and edges follow.
+    position = torch.cumsum(mask.flatten(), 0) - 1
+    offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
+    ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
+    sizes = mask.sum(dim=1)
+    allowed = padded.get("action_mask")
+    return GraphBatch(
+        x=padded["x"][mask].float(),
+        edge_index=position[ends],
+        batch=torch.repeat_interleave(torch.arange(n_graphs, device=mask.device), sizes),
+        ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
+        node_mask=mask,
+        action_mask=None if allowed is None else allowed[mask].bool(),
+        ids=ids,
+        tables=make_tables(padded, mask, edge_mask) if "unit_ms" in padded else None,
+    )
+
+
+def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
+    """The tables of (G, ...) padded graphs, without the padding of units and edges."""
+    return DeviceTables(
+        devices=padded["devices"].float(),
+        links=padded["links"].float(),
+        unit_ms=padded["unit_ms"][mask].float(),
+        unit_bytes=padded["unit_bytes"][mask].double(),
+        edge_attr=padded["edge_attr"][edge_mask].float(),
+        memory_pool=padded["memory_pool"].long(),
+    )

@@ -1,29 +1,231 @@
-"""The base of policies that place all units at once."""
+"""The bases of policies: of all that read graphs, and of those that place all units at once."""
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor
+from torch import Tensor, nn
 
-from agents.common.distribution import DeviceDistribution, UnitLikelihood
-from agents.common.following import FollowingDevices
-from agents.common.graph_policy import GraphPolicy
-from agents.common.graphs import TensorDict
-from agents.common.redraw import WINDOW, Redraws
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from agents.common.distribution import DeviceDistribution
+from agents.common.graphs import Graphs, TensorDict
+from agents.common.weights import explain_mismatch
+from placement_gym.base.arguments import check_plain_fields
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.scaling import read_current_unit
-from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
-BIT_VALUES = 2
-"""Values of a bit of fusion."""
+GraphTable = Mapping[int, Mapping[str, Any]]
+MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
+"""Options of policies that may be 0, which omits that part."""
+GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
+
+
+class GraphPolicy:
+    """A mixin for ``ActorCriticPolicy``.
+
+    Subclasses make their networks in ``build``, and declare their options in a dataclass,
+    ``Options``. They accept ``action_masks``, and so sb3-contrib's MaskablePPO.
+
+    Args:
+        observation_space: Observation space of the environment.
+        action_space: Action space of the environment.
+        lr_schedule: Learning rate schedule of the algorithm.
+        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
+            are needed by environments made with ``observe_graph=False``, and hold the support of
+            units by devices.
+        critic: Whether to build a critic, as PPO and A2C need one; REINFORCE builds none.
+        optimizer_class: As for SB3's policies.
+        optimizer_kwargs: As for SB3's policies.
+        options: Attributes of ``Options``.
+
+    Raises:
+        UserError: An option is unknown, has a wrong type or is out of range.
+    """
+
+    Options: ClassVar[type[Any]]
+    graphs: Graphs
+    optimizer: torch.optim.Optimizer
+    by_unit: ClassVar[bool] = False
+    """True if it places one unit per step."""
+    of_one_graph: tuple[str, ...] = ("tables.",)
+    """Beginnings of the names of weights that hold for one graph alone."""
+    masks: Any = None
+    """``action_masks`` of the prediction that is being made."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        graphs: GraphTable | None = None,
+        critic: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        check_options(type(self).__name__, options, self.list_options())
+        self.options = self.Options(**options)
+        check_plain_fields(self.options, MAY_BE_ZERO, shares=("dropout",))
+        self.table, self.has_critic = graphs, critic
+        super().__init__(  # type: ignore[call-arg]
+            observation_space,
+            action_space,
+            lr_schedule,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+        )
+
+    @classmethod
+    def list_options(cls) -> set[str]:
+        """The names that ``policy_kwargs`` may have."""
+        classes = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
+        parameters = [
+            parameter
+            for kind in classes
+            for parameter in inspect.signature(kind).parameters.values()
+        ]
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        names = {
+            parameter.name for parameter in parameters if parameter.kind not in variadic
+        } - set(GIVEN_BY_ALGORITHMS)
+        return names | {field.name for field in fields(cls.Options)}
+
+    @classmethod
+    def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
+        """True if these options need ``graph_table(devices=True)``; None as the observations."""
+        reads = options.get("devices") or options.get("respect_memory")
+        return True if reads else None
+
+    @classmethod
+    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
+        """See SB3; load your own files alone, as they are pickled.
+
+        Raises:
+            UserError: Its weights do not fit, as after a change of features.
+        """
+        with explain_mismatch(path):
+            model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
+        return model
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make the networks."""
+
+    def _build(self: Any, lr_schedule: Schedule) -> None:
+        self.graphs = Graphs(self.table)
+        self.build()
+        self.optimizer = self.optimizer_class(
+            self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
+        )
+
+    def add_graphs(self, graphs: GraphTable) -> None:
+        """Add graphs of further environments."""
+        self.set_graphs({**(self.table or {}), **graphs})
+
+    def set_graphs(self, graphs: GraphTable) -> None:
+        """Replace the policy's graphs."""
+        self.table = graphs
+        self.graphs = Graphs(graphs)
+
+    def predict(
+        self: Any,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
+        """See SB3; ``action_masks`` as for MaskablePPO."""
+        # SB3's `predict` has no argument for masks: `_predict` reads them here.
+        self.masks = action_masks
+        try:
+            result: tuple[Any, Any] = super().predict(  # type: ignore[misc]
+                observation, state, episode_start, deterministic
+            )
+        finally:
+            self.masks = None
+        return result
+
+    def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
+        """See SB3; keys that are not in the policy's observation space are ignored.
+
+        Raises:
+            UserError: A key is missing, or a size is another.
+        """
+        missing = sorted(set(self.observation_space.spaces) - set(observation))
+        if missing:
+            one_unit = "current_unit" in missing
+            remedy = (
+                "use an environment of one unit per step, as DevicePlacementPerUnit-v0"
+                if one_unit
+                else "make the environment with the arguments that it was trained with, as "
+                "observe_graph=True or observe_devices=True"
+            )
+            raise UserError(f"the policy was made for observations with {missing}: {remedy}")
+        observed = {key: observation[key] for key in self.observation_space.spaces}
+        check_sizes(read_sizes(self.observation_space), read_sizes(observed))
+        return super().obs_to_tensor(observed)  # type: ignore[misc]
+
+    def get_distribution(self, obs: Any) -> Any:
+        """See SB3, of which TRPO alone asks for it.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
+        )
+
+    def _get_constructor_parameters(self: Any) -> dict[str, Any]:
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "lr_schedule": self._dummy_schedule,
+            "graphs": self.table,
+            "critic": self.has_critic,
+            "optimizer_class": self.optimizer_class,
+            "optimizer_kwargs": self.optimizer_kwargs,
+            **asdict(self.options),
+        }
+
+
+with suppress(ModuleNotFoundError):  # an extra; its check is by class, and ours take its masks
+    from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+
+    MaskableActorCriticPolicy.register(GraphPolicy)
+
+
+def check_options(policy: str, options: Iterable[str], available: Iterable[str]) -> None:
+    """Raise unless a policy has all of these options.
+
+    Raises:
+        UserError: It lacks one; the message lists its options.
+    """
+    names = sorted(available)
+    for name in sorted(set(options) - set(names)):
+        if name in inspect.signature(MultiInputActorCriticPolicy).parameters:
+            raise UserError(
+                f"{policy} has no option {name}, as it has networks for graphs: use one of "
+                f"{', '.join(names)}; or 'MultiInputPolicy', which has {name}"
+            )
+        raise unknown_name(f"an option of {policy}", name, names)
+
+
+def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear."""
+    return nn.Sequential(
+        nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, out)
+    )
 
 
 class Decision(NamedTuple):
@@ -57,10 +259,6 @@ class UnitPolicy(GraphPolicy):
             ``use_sde`` is set.
     """
 
-    proposals: Sequence[IntArray] = ()
-    """(n_units,) placements, as of heuristics, that replace the next sampled ones."""
-    redraws: Redraws | None = None
-    """Draws of this rollout near the best placements; None draws whole placements."""
     joint: bool = False
     """True if the policy can decide priority and fusion, too."""
 
@@ -72,16 +270,26 @@ class UnitPolicy(GraphPolicy):
         use_sde: bool = False,
         **options: Any,
     ) -> None:
-        parts = read_parts(observation_space, action_space)
-        if parts is None or use_sde or (parts.decisions != PLACEMENT_ALONE and not self.joint):
+        sizes = self.read_actions(observation_space, action_space)
+        if sizes is None or use_sde:
             raise UserError(
                 f"{type(self).__name__} places all units at once: use DevicePlacement-v0 or "
                 "DevicePlacementSim-v0 without use_sde, with decisions=('placement',), not actions "
                 f"{action_space}"
             )
-        self.parts = parts
-        self.n_slots, self.n_devices = parts.units, parts.devices
+        self.n_slots, self.n_devices = sizes
         super().__init__(observation_space, action_space, lr_schedule, **options)
+
+    @classmethod
+    def read_actions(
+        cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+    ) -> tuple[int, int] | None:
+        """Numbers of units and devices, with padding; None if actions are not placements alone."""
+        choices = getattr(action_space, "nvec", np.zeros(0))
+        n_slots = read_sizes(observation_space).get("max_nodes", choices.size)
+        if choices.shape != (n_slots,) or not n_slots or (choices != choices[0]).any():
+            return None
+        return n_slots, int(choices[0])
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
@@ -91,11 +299,6 @@ class UnitPolicy(GraphPolicy):
             observation: Tensors of the environment's observation space.
             greedy: Whether the decision is for deterministic prediction, not for a rollout.
         """
-
-    @property
-    def draws_groups(self) -> bool:
-        """True if groups are drawn with each placement, by ``FollowingDevices``."""
-        return False
 
     def clear_stale_caches(self) -> None:
         """Drop caches of earlier weights; called before a rollout or a prediction."""
@@ -115,50 +318,14 @@ class UnitPolicy(GraphPolicy):
         """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
         self.clear_stale_caches()
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
-        # The likelihood of a redrawn window is that of its units given the others: the rest of the
-        # placement was not drawn, and its gradient would be noise.
-        if self.redraws is not None and not deterministic:
-            assert isinstance(distribution, FollowingDevices)
-            actions, window = self.redraws.draw(obs, distribution)
-            return actions, values, distribution.within(window, actions).log_prob(actions)
         actions = distribution.get_actions(deterministic)
-        if not deterministic:
-            actions = self.insert_proposals(distribution, actions, self.take_proposals(actions))
         return actions, values, distribution.conditioned_on(actions).log_prob(actions)
-
-    def take_proposals(self, actions: Tensor) -> Tensor:
-        """(k, N) placements to be evaluated in the place of the first of (B, N) sampled ones."""
-        waiting = self.proposals[: len(actions)]
-        self.proposals = self.proposals[len(actions) :]
-        rows = actions.new_zeros(len(waiting), actions.shape[1])
-        if len(waiting):
-            rows[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
-        return rows
-
-    def insert_proposals(
-        self, distribution: DeviceDistribution, actions: Tensor, replacements: Tensor
-    ) -> Tensor:
-        """(B, N) actions, the first ones replaced by (k, N) others that are permitted."""
-        if not len(replacements):
-            return actions
-        # A proposal that masks forbid would have a log-probability of about -1e9.
-        candidates = torch.cat([replacements, actions[len(replacements) :]])
-        likelihood = distribution.conditioned_on(candidates)
-        assert isinstance(likelihood, UnitLikelihood)
-        is_permitted = likelihood.permits(candidates)
-        return torch.where(is_permitted[:, None], candidates, actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions.
-
-        Where observations of a rollout have windows, they are those of the units in them.
-        """
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
         distribution, values = self.apply_masks(self.decide(obs), action_masks)
-        if WINDOW in obs:
-            assert isinstance(distribution, FollowingDevices)
-            distribution = distribution.within(obs[WINDOW].bool(), actions)
         likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
@@ -208,48 +375,3 @@ class UnitPolicy(GraphPolicy):
         of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
         allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.restricted_to(allowed), values)
-
-
-class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.problem.decisions.ActionLayout``.
-
-    Attributes:
-        units: Entries that are devices, padding included.
-        levels: Entries that are levels.
-        edges: Entries that are bits.
-        devices: Number of devices.
-    """
-
-    units: int
-    levels: int
-    edges: int
-    devices: int
-
-    @property
-    def counts(self) -> list[int]:
-        """Entries of each part."""
-        return [self.units, self.levels, self.edges]
-
-    @property
-    def decisions(self) -> tuple[str, ...]:
-        """Those of ``DECISIONS`` that have entries."""
-        return tuple(name for name, count in zip(DECISIONS, self.counts, strict=True) if count > 0)
-
-
-def read_parts(
-    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> ActionParts | None:
-    """Read the parts of actions that place all units at once; None if they are something else."""
-    choices = getattr(action_space, "nvec", np.zeros(0))
-    if choices.ndim != 1 or not len(choices):
-        return None
-    # Padding belongs to the units: only the observation tells their number from further decisions.
-    units = len(choices)
-    if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
-        (units,) = observation_space["node_mask"].shape or (0,)
-    further = choices[units:]
-    levels = units * bool(len(further) >= units and (further[:units] == LEVELS).all())
-    is_uniform = (choices[:units] == choices[0]).all() and (further[levels:] == BIT_VALUES).all()
-    if not 0 < units <= len(choices) or not is_uniform:
-        return None
-    return ActionParts(units, levels, len(further) - levels, int(choices[0]))

@@ -1,46 +1,60 @@
-"""REINFORCE as an SB3 algorithm."""
+"""REINFORCE as an algorithm of Stable-Baselines3; ``train`` reads from top to bottom."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import (
     ActorCriticPolicy,
     BasePolicy,
     MultiInputActorCriticPolicy,
 )
+from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import (
     DictRolloutBufferSamples,
     GymEnv,
+    MaybeCallback,
     RolloutBufferSamples,
     Schedule,
 )
 
 from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
-from agents.common.graph_policy import GraphPolicy
-from agents.common.learner import OnPolicyLearner
-from agents.common.policy import UnitPolicy
-from agents.common.redraw import WINDOW, Redraws
+from agents.common.callbacks import BestPlacementCallback
+from agents.common.placements import BestPlacements
+from agents.common.policy import GraphPolicy
+from agents.common.vec_env import Rollouts, read_graphs
+from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.scaling import read_graph_id
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
-LOSSES = ("policy_loss", "entropy_loss")
 STEP_BITS = 32
 """Bits of the episode's step in the key of a baseline, below those of the graph: ``graph_id`` has
 at most 24, so that a key fits int64."""
+ACTION_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+SMALL_GRAPH = 5_000
+"""Units below which one torch thread was faster than several in our measurements."""
+SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class REINFORCE(OnPolicyLearner):
+class REINFORCE(OnPolicyAlgorithm):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
-    Rewards are ignored in an update if all of a rollout are equal.
+    Rewards are ignored in an update if all of a rollout are equal. ``model.best`` is the fastest
+    placement that was evaluated; ``predict`` is the policy's, as with every model of SB3.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -61,17 +75,17 @@ class REINFORCE(OnPolicyLearner):
             differ are not scaled up with their noise.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
-        redraw: Placements after which only a window of the best one so far is drawn again, see
-            ``Redraws``; None always draws all units. The policy must draw groups with each
-            placement, as ``GraphGroupsPolicy`` does.
-        kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
-            ``tensorboard_log`` and others.
+        stats_window_size: Episodes that the logged means are of.
+        tensorboard_log: Folder of TensorBoard's logs; None writes none.
+        policy_kwargs: Arguments of the policy.
+        verbose: 1 prints the log.
+        seed: Seed of all random numbers.
+        device: Of PyTorch.
 
     Raises:
-        ValueError: Unknown returns or baseline, or redrawing by a policy that cannot.
+        ValueError: Unknown returns or baseline.
     """
 
-    fixed_settings: ClassVar = ("vf_coef",)
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
@@ -92,132 +106,116 @@ class REINFORCE(OnPolicyLearner):
         min_spread: float = 0.0,
         ent_coef: float | Schedule = 0.0,
         max_grad_norm: float = 1.0,
-        redraw: int | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
         _init_setup_model: bool = True,
-        **kwargs: Any,
     ) -> None:
         if returns not in RETURNS:
             raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
-        if redraw is not None:
-            check_integer("redraw", redraw, 0)
+        if isinstance(policy, type) and issubclass(policy, GraphPolicy):
+            policy_kwargs = {"critic": False, **(policy_kwargs or {})}
         super().__init__(
             policy,
-            env,
+            env,  # type: ignore[arg-type]
             learning_rate=learning_rate,
             n_steps=n_steps,
             gamma=gamma,
-            ent_coef=ent_coef,
+            gae_lambda=1.0,
+            ent_coef=ent_coef,  # type: ignore[arg-type]
             vf_coef=0.0,
             max_grad_norm=max_grad_norm,
+            use_sde=False,
+            sde_sample_freq=-1,
+            stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log,
+            policy_kwargs=policy_kwargs,
+            verbose=verbose,
+            seed=seed,
+            device=device,
+            supported_action_spaces=ACTION_SPACES,
             _init_setup_model=False,
-            **kwargs,
         )
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
-        self.redraw, self.redraws = redraw, Redraws(self.evaluated.best)
         self.averages = MovingAverages()
+        self.best = BestPlacements()
+        self.keeper = BestPlacementCallback()
+        # Of `agents.make`, and what `agents.load` needs to do the same for another environment.
+        self.rollouts: Rollouts | None = None
+        self.steps_together = n_steps
+        self.algorithm = f"{type(self).__module__}:{type(self).__qualname__}"
         if _init_setup_model:
             self._setup_model()
-
-    def _setup_model(self) -> None:
-        if isinstance(self.policy_class, type) and issubclass(self.policy_class, GraphPolicy):
-            self.policy_kwargs = {"critic": False, **self.policy_kwargs}
-        super()._setup_model()
-        if self.redraw is not None:
-            self.check_redraw()
-
-    def check_redraw(self) -> None:
-        """Raise unless the policy can redraw windows in this environment.
-
-        Raises:
-            UserError: The policy draws no groups, or episodes have several placements.
-        """
-        if not getattr(self.policy, "draws_groups", False):
-            raise UserError(
-                "redraw needs a policy that draws groups with each placement, as "
-                "GraphGroupsPolicy does; or pass redraw=None"
-            )
-        assert isinstance(self.observation_space, spaces.Dict)
-        if self.observation_space["step"].count > 1:  # type: ignore[attr-defined]
-            raise UserError("redraw needs episodes of one placement: pass horizon=1")
-
-    def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; also decides whether the policy draws windows in this rollout."""
-        if isinstance(self.policy, UnitPolicy):
-            due = self.redraw is not None and self.num_timesteps >= self.redraw
-            # Proposals come first: they are evaluated as they are, not near a best placement.
-            self.redraws = Redraws(self.evaluated.best)
-            self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None
-        return super().collect_rollouts(*args, **kwargs)
-
-    def forget_returns(self) -> None:
-        """See ``OnPolicyLearner``."""
-        super().forget_returns()
-        self.averages.known.clear()
 
     def train(self) -> None:
         """Update the policy on the rollout."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        # HSDAG (2.5) or Williams (1992): a return for each action, and its advantage over what the
-        # same graph and step gave otherwise.
-        keys, positions = self.baseline_keys()
-        returns = self.compute_returns(positions)
-        advantages = self.compute_advantages(returns, keys)
-        # Without `tied`, normalising would scale rounding errors of equal rewards up to advantages.
+        remaining, weight = self._current_progress_remaining, self.ent_coef
+        ent_coef = float(weight(remaining) if callable(weight) else weight)
         buffer = self.rollout_buffer
-        tied = is_tied(buffer.rewards)
-        advantages *= not tied
-        buffer.returns = returns.astype(np.float32)
-        buffer.advantages = advantages.astype(np.float32)
-        if getattr(self.policy, "redraws", None) is not None:
-            assert isinstance(buffer.observations, dict)
-            buffer.observations[WINDOW] = np.stack(self.redraws.windows)
-        # the gradient of log pi(a) * advantage, and of the entropy; equal rewards say nothing, and
-        # without an entropy Adam would move by its momentum alone
-        if advantages.any() or self.entropy_weight():
-            for _ in range(self.n_epochs):
-                self.update_policy()
-            self._n_updates += self.n_epochs
-        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
-        self.logger.record("time/torch_threads", torch.get_num_threads())
-        self.logger.record("train/return", float(returns.mean()))
-        self.logger.record("train/advantage_std", float(advantages.std()))
 
-    def baseline_keys(self) -> tuple[IntArray, IntArray]:
-        """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
-        buffer = self.rollout_buffer
-        observations: Any = buffer.observations
-        if isinstance(observations, dict) and "step" in observations:
-            shares: Any = self.observation_space
-            step = shares["step"].read(observations["step"])[..., 0]
-            return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
-        rows = np.arange(buffer.buffer_size)[:, None]
-        begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
-        return rows - begin, rows - begin  # without an id, all observations are of one graph
-
-    def compute_returns(self, positions: IntArray) -> FloatArray:
-        """(n_steps, n_envs) return of each action."""
-        buffer = self.rollout_buffer
+        # HSDAG (2.5) or Williams (1992): a return for each action
+        keys, positions = find_keys(buffer, self.observation_space)
+        returns = buffer.returns.astype(np.float64)
         if self.returns == "immediate":
-            return (buffer.rewards * self.gamma**positions).astype(np.float64)
-        return buffer.returns.astype(np.float64)
+            returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
 
-    def compute_advantages(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``.
-
-        Each graph has a scale of its own, so that all of a rollout count alike.
-        """
+        # its advantage over what the same graph and step gave otherwise; each graph has a scale of
+        # its own, so that all of a rollout count alike
         advantages = returns - self.compute_baseline(returns, keys)
         graphs = keys >> STEP_BITS
         for graph in np.unique(graphs) if self.normalize_advantage else ():
             in_graph = graphs == graph
             spread = np.sqrt((advantages[in_graph] ** 2).mean())
             advantages[in_graph] /= max(spread, self.min_spread) + 1e-8
-        return advantages
+        # equal rewards say nothing: normalising would scale their rounding errors up
+        advantages *= not is_tied(buffer.rewards)
+        buffer.returns = returns.astype(np.float32)
+        buffer.advantages = advantages.astype(np.float32)
+
+        # the gradient of log pi(a) * advantage, and of the entropy; without either Adam would move
+        # by its momentum alone
+        epochs = self.n_epochs if advantages.any() or ent_coef else 0
+        policy_losses, entropy_losses = [], []
+        for _ in range(epochs):
+            self.policy.optimizer.zero_grad()
+            # mini-batches accumulate: one step on the mean of the whole rollout, however it is
+            # split
+            for batch in buffer.get(self.batch_size):
+                policy_loss, entropy_loss = self.compute_losses(batch)
+                share = len(batch.advantages) / returns.size
+                loss = policy_loss + ent_coef * entropy_loss
+                (share * loss).backward()  # type: ignore[no-untyped-call]
+                policy_losses.append(share * policy_loss.item())
+                entropy_losses.append(share * entropy_loss.item())
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+        self._n_updates += epochs
+
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
+        self.logger.record("train/return", float(returns.mean()))
+        self.logger.record("train/advantage_std", float(advantages.std()))
+        if epochs:
+            self.logger.record("train/policy_loss", sum(policy_losses) / epochs)
+            self.logger.record("train/entropy_loss", sum(entropy_losses) / epochs)
+
+    def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
+        """Policy and entropy loss of a batch of the rollout."""
+        actions = batch.actions
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.long().flatten()
+        _, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        policy_loss = -(batch.advantages * log_prob).mean()
+        return policy_loss, -(-log_prob if entropy is None else entropy).mean()
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:
         """(n_steps, n_envs) baseline of each return."""
@@ -229,33 +227,163 @@ class REINFORCE(OnPolicyLearner):
             return leave_one_out(returns, keys, self.averages(returns, keys))
         return np.zeros_like(returns)
 
-    def update_policy(self) -> None:
-        """Take one gradient step on the whole rollout."""
-        losses = np.zeros(len(LOSSES))
-        self.policy.optimizer.zero_grad()
-        for batch in self.rollout_buffer.get(self.batch_size):
-            # Mini-batches accumulate: one step on the mean of the whole rollout, however it is
-            # split.
-            share = len(batch.advantages) / self.rollout_buffer.returns.size
-            policy_loss, entropy_loss = self.compute_losses(batch)
-            loss = policy_loss + self.entropy_weight() * entropy_loss
-            (share * loss).backward()  # type: ignore[no-untyped-call]
-            losses += [share * loss.item() for loss in (policy_loss, entropy_loss)]
-        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-        self.policy.optimizer.step()
-        for name, value in zip(LOSSES, losses.tolist(), strict=True):
-            self.logger.record(f"train/{name}", value)
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 10,
+        tb_log_name: str = "",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """See SB3. Small graphs are learned on with one torch thread, which is faster there.
 
-    def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy and entropy loss of a batch of the rollout."""
-        actions = batch.actions
-        if isinstance(self.action_space, spaces.Discrete):
-            actions = actions.long().flatten()
-        _, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
-        policy_loss = -(batch.advantages * log_prob).mean()
-        return policy_loss, -(-log_prob if entropy is None else entropy).mean()
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
+        with limit_threads(self.observation_space):
+            return super().learn(
+                total_timesteps,
+                callback,
+                log_interval,
+                tb_log_name or type(self).__name__,
+                reset_num_timesteps,
+                progress_bar,
+            )
 
-    def entropy_weight(self) -> float:
-        """The weight of the entropy at the current progress."""
-        weight: Any = self.ent_coef
-        return float(weight(self._current_progress_remaining) if callable(weight) else weight)
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """See SB3, which has callbacks of single calls of ``learn`` alone: ours keeps ``best``."""
+        if callback is None:
+            callback = []
+        elif not isinstance(callback, BaseCallback | list):
+            callback = ConvertCallback(callback)
+        others = callback if isinstance(callback, list) else [callback]
+        self.keeper = BestPlacementCallback()
+        return super()._init_callback([self.keeper, *others], progress_bar)
+
+    def _excluded_save_params(self) -> list[str]:
+        """See SB3; a callback refers to the model."""
+        return [*super()._excluded_save_params(), "keeper"]
+
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """See SB3. Another number of environments is accepted, as fewer where each step is dear.
+
+        Weights and optimizer stay; averages of the former environment's returns are dropped, and
+        so is the best placement. A model of ``agents.make`` takes environments as ``make`` does.
+
+        Raises:
+            UserError: The environment has other sizes than that of the training.
+        """
+        venv, self.n_steps = start_rollouts(env, vars(self))
+        venv = self._wrap_env(venv, self.verbose)
+        # SB3 refuses another number, as its rollout buffer has a place for each environment.
+        self.n_envs = venv.num_envs
+        assert self.rollout_buffer_class is not None
+        self.rollout_buffer = self.rollout_buffer_class(
+            self.n_steps,
+            self.observation_space,
+            self.action_space,
+            device=self.device,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+            n_envs=self.n_envs,
+            **self.rollout_buffer_kwargs,
+        )
+        super().set_env(venv, force_reset)
+        self.learn_graphs()
+        self.averages, self.best = MovingAverages(), BestPlacements()
+
+    @classmethod
+    def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
+        """See SB3; load your own files alone, as they are pickled.
+
+        A model of ``agents.make`` takes environments as ``make`` does, also of another graph with
+        the same ``max_nodes``, ``max_edges`` and ``max_devices``.
+
+        Args:
+            path: A file that ``save`` wrote.
+            env: The environment to go on in; None predicts alone.
+            kwargs: As for SB3.
+
+        Raises:
+            UserError: The file is of another algorithm, its weights do not fit, as after a change
+                of features, or the environment has other sizes.
+        """
+        saved: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
+        _, _, name = saved.get("algorithm", "").partition(":")
+        if name and name != cls.__qualname__:
+            raise UserError(
+                f"{path} was saved by {name}: load it by agents.load(path, env), or {name}.load"
+            )
+        if env is not None:
+            env, n_steps = start_rollouts(env, saved)
+            kwargs = {"n_steps": n_steps, **kwargs}
+        with explain_mismatch(path):
+            model = super().load(path, env, **kwargs)
+        model.learn_graphs()
+        return model
+
+    def learn_graphs(self) -> None:
+        """Add the graphs of the environment to those of the policy, if the policy has a table."""
+        policy = self.policy
+        if self.env is None or not isinstance(policy, GraphPolicy) or policy.table is None:
+            return
+        graphs = read_graphs(self.env, policy.reads_devices(asdict(policy.options)))
+        if new := {key: graph for key, graph in (graphs or {}).items() if key not in policy.table}:
+            policy.add_graphs(new)
+
+
+def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
+    """Make an environment that a model goes on in, and the steps of its rollouts there.
+
+    Args:
+        env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.
+        saved: The model's attributes by name.
+
+    Raises:
+        UserError: The environment has other sizes than that of the training.
+    """
+    rollouts: Rollouts | None = saved.get("rollouts")
+    n_steps: int = saved["n_steps"]
+    if rollouts is not None and not hasattr(env, "num_envs"):
+        env = rollouts.start(env)
+        n_steps = rollouts.count_steps(saved["steps_together"], env)
+    spaces_of = getattr(env, "observation_space", None)
+    check_sizes(read_sizes(saved["observation_space"]), read_sizes(spaces_of))
+    return env, n_steps
+
+
+def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
+    """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
+    observations = buffer.observations
+    if isinstance(observations, dict) and "step" in observations:
+        step = space["step"].read(observations["step"])[..., 0]
+        return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
+    rows = np.arange(buffer.buffer_size)[:, None]
+    begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
+    return rows - begin, rows - begin  # without an id, all observations are of one graph
+
+
+@contextmanager
+def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
+    """Use one torch thread inside the context if graphs are small; restore the number after it.
+
+    Nothing is changed if the user has set ``OMP_NUM_THREADS`` or ``MKL_NUM_THREADS``, or if
+    observations are not of a placement environment. SB3's algorithms do not do this::
+
+        with limit_threads(env.observation_space):
+            PPO(HSDAGPolicy, env).learn(10_000)
+
+    Args:
+        observation_space: Its ``node_mask`` has the (padded) number of units.
+    """
+    # Operations on small graphs are shorter than the synchronisation of threads.
+    n_units = read_sizes(observation_space).get("max_nodes", SMALL_GRAPH)
+    n_threads, is_set = torch.get_num_threads(), any(map(os.environ.get, SETTINGS_OF_THE_USER))
+    if n_units < SMALL_GRAPH and not is_set:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)

@@ -1,7 +1,11 @@
-"""``PlacementVectorEnv`` as a ``VecEnv`` of SB3."""
+"""Environments as SB3 steps them: many placements together, several graphs, one unit a step."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -9,11 +13,17 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from agents.common.graphs import altered
 from placement_gym.base.arrays import IntArray
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.placement_env import find_placement_env, find_wrapper, placement_env
+from placement_gym.envs.sizes import check_sizes, read_sizes
 from placement_gym.envs.vector import PlacementVectorEnv
 
 
@@ -104,7 +114,8 @@ class PlacementVecEnv(VecEnv):
 def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> PlacementVecEnv:
     """Make a ``VecEnv`` that evaluates many placements of one environment per step.
 
-    Observations carry no graph; pass ``env.unwrapped.graph_table()`` to policies.
+    Observations carry no graph; pass ``env.unwrapped.graph_table()`` to policies. Wrappers are not
+    stepped.
 
     Args:
         env: Its budget and backend are used.
@@ -116,3 +127,211 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
     """
     base = placement_env(env, joint)
     return PlacementVecEnv(PlacementVectorEnv(base, observe_graph=False, **kwargs))
+
+
+class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
+    """Leaves the graph out of observations, which policies of ``agents.make`` have as a table.
+
+    Args:
+        env: A placement environment, wrapped or not.
+
+    Raises:
+        UserError: In the first step: a wrapper changes the graph, which would not be seen.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        assert isinstance(env.observation_space, spaces.Dict)
+        self.observer = observer = placement_env(env, joint=True).observer
+        self.checked = False
+        graph = observer.space().keys() - replace(observer, graph=False).space().keys()
+        kept = {key: one for key, one in env.observation_space.items() if key not in graph}
+        self.observation_space = spaces.Dict(kept)
+
+    def observation(self, observation: Any) -> Any:
+        """The keys of the observation space."""
+        if not self.checked and "x" in observation:
+            if not np.array_equal(observation["x"], self.observer.constant["x"]):
+                raise altered("x")
+            self.checked = True
+        assert isinstance(self.observation_space, spaces.Dict)
+        return {key: observation[key] for key in self.observation_space.spaces}
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """How an agent of ``agents.make`` steps environments. Saved models name this class.
+
+    Attributes:
+        num_envs: Placements of one environment that are evaluated together.
+        horizon: Placements of an episode; None takes the environment's.
+        reward: Name of the reward; None takes the environment's.
+        by_unit: Whether one unit is placed per step. ``num_envs``, ``horizon`` and ``reward`` have
+            no meaning then.
+        chosen: Names of those above that go before what ``gym.make`` was given.
+    """
+
+    num_envs: int = 1
+    horizon: int | None = None
+    reward: str | None = None
+    by_unit: bool = False
+    chosen: tuple[str, ...] = ()
+
+    def start(self, given: Any) -> VecEnv:
+        """Make the environment of a training.
+
+        What the environment was made with goes before the preset, and wrappers are stepped; where
+        that changes what the preset says, a warning names it.
+
+        Args:
+            given: An environment, several, or a ``VecEnv``, which is returned.
+
+        Raises:
+            UserError: Several environments differ in size, or a chosen setting cannot be had.
+        """
+        if isinstance(given, VecEnv):
+            return given
+        envs = list(given) if isinstance(given, list | tuple) else [given]
+        for env in envs:
+            if not isinstance(env.observation_space, spaces.Dict):
+                raise UserError(
+                    "policies of graphs cannot read these observations, as of a wrapper or of "
+                    "observe='flat': use PPO('MlpPolicy', env), or the environment without that"
+                )
+        if len(envs) > 1:
+            check_equal_spaces(envs)
+        elif not self.by_unit and (alone := self.share(envs[0])) is not None:
+            return alone
+        steps = [place_units(env) if self.by_unit else WithoutGraph(env) for env in envs]
+        for env in envs if not self.by_unit else ():
+            self.check_own(env)
+        return DummyVecEnv([partial(Monitor, step) for step in steps])
+
+    def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
+        """Evaluate many placements of one environment together; None where wrappers forbid it."""
+        wrapper, by_unit = find_wrapper(env), isinstance(env.unwrapped, PerUnitEnv)
+        if wrapper and not by_unit:
+            return None
+        if wrapper:
+            warn_user(
+                f"the agent places all units at once and {wrapper} is around an environment of "
+                "one unit a step, so it is not called: wrap DevicePlacementSim-v0 or "
+                "DevicePlacement-v0"
+            )
+        stated = {} if by_unit else find_stated(env)
+        for name in self.chosen:
+            stated.pop(name, None)
+        self.say(stated, "gym.make was given")
+        settings = {"horizon": self.horizon, "reward": self.reward, **stated}
+        return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
+
+    def check_own(self, env: gym.Env[Any, Any]) -> None:
+        """Warn of what the preset says otherwise than an environment that is stepped by itself."""
+        base = placement_env(env, joint=True)
+        own = {"horizon": base.horizon, "reward": base.reward.__name__}
+        for name in self.chosen:
+            if name in own and own[name] != getattr(self, name):
+                raise UserError(
+                    f"{name}={getattr(self, name)!r} needs an environment that is made with it, "
+                    "as this one is stepped by itself: pass it to gym.make"
+                )
+        if wrapper := find_wrapper(env):
+            warn_user(
+                f"{wrapper} is around the environment, which is stepped one placement at a time: "
+                f"the policy is called {self.num_envs} times where it is called once without"
+            )
+        self.say(own, "the environment has")
+
+    def say(self, own: Mapping[str, Any], who: str) -> None:
+        """Warn of settings that differ from the preset's."""
+        other = {
+            name: value for name, value in own.items() if getattr(self, name) not in (None, value)
+        }
+        if other:
+            ours = {name: getattr(self, name) for name in other}
+            warn_user(f"{who} {write_settings(other)}, which goes before {write_settings(ours)}")
+
+    def count_steps(self, n_steps: int, env: VecEnv) -> int:
+        """Steps of each environment in a rollout that has ``n_steps`` where placements are shared.
+
+        A rollout then has as many placements of each graph.
+        """
+        if isinstance(env.unwrapped, PlacementVecEnv):
+            return n_steps
+        graphs = {base.observer.graph_id for base in find_bases(env)}
+        return n_steps * -(-self.num_envs * max(len(graphs), 1) // env.num_envs)
+
+
+def write_settings(settings: Mapping[str, Any]) -> str:
+    """The settings as arguments."""
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Horizon and reward that ``gym.make`` was given."""
+    spec = env.unwrapped.spec
+    return {
+        name: spec.kwargs[name] for name in ("horizon", "reward") if spec and name in spec.kwargs
+    }
+
+
+def check_equal_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
+    """Raise unless environments have one size.
+
+    Raises:
+        UserError: They differ; the message names the arguments that make them equal.
+    """
+    first, *others = envs
+    for env in others:
+        check_sizes(read_sizes(first.observation_space), read_sizes(env.observation_space))
+        if env.action_space != first.action_space:
+            raise UserError("environments have different actions: give all the same max_devices")
+
+
+def place_units(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment of one unit per step, without the graph in observations.
+
+    One that places all units at once is copied into such a form, whose reward is the latency that
+    each step saves.
+    """
+    if isinstance(env.unwrapped, PerUnitEnv):
+        return WithoutGraph(env)
+    if wrapper := find_wrapper(env):
+        warn_user(
+            f"the agent places one unit a step and {wrapper} is around an environment of all "
+            "units at once, so it is not called: wrap DevicePlacementPerUnitSim-v0 or "
+            "DevicePlacementPerUnit-v0"
+        )
+    if "reward" in (stated := find_stated(env)):
+        warn_user(
+            f"reward={stated['reward']!r} is of whole placements and the agent places one unit a "
+            "step: it learns from the latency that each step saves; make "
+            "DevicePlacementPerUnitSim-v0 with reward='final' to learn from that of the last step"
+        )
+    return PerUnitEnv(without_graph(placement_env(env)))
+
+
+def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
+    """Copy an environment, its observations without the graph and padded to these sizes."""
+    base = copy(env)
+    base.observer = replace(base.observer, graph=False, **sizes)
+    base.observation_space = base.observer.space()
+    return base
+
+
+def find_bases(env: VecEnv) -> list[DevicePlacementEnv]:
+    """Find the placement environments of a vector of environments; none in other processes."""
+    inner = env.unwrapped
+    if isinstance(inner, SubprocVecEnv):
+        return []
+    bases = [find_placement_env(one) for one in inner.get_attr("unwrapped")]
+    return [base for base in bases if base is not None]
+
+
+def read_graphs(env: VecEnv, devices: bool | None) -> dict[int, Any] | None:
+    """The graphs of environments by ``graph_id``; None if they have none, or they change."""
+    if not env.env_method("has_wrapper_attr", "graph_table", indices=[0])[0]:
+        return None
+    shared = isinstance(env.unwrapped, PlacementVecEnv)
+    tables = env.env_method("graph_table", devices, indices=[0] if shared else None)
+    return {graph_id: arrays for table in tables for graph_id, arrays in table.items()}

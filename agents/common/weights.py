@@ -39,6 +39,7 @@ def save_weights(model: Any, path: str | Path, about: Mapping[str, Any] | None =
 
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
+        UserError: The model has no weights.
     """
     write_safetensors(path, find_network(model).state_dict(), about or {})
 
@@ -53,7 +54,7 @@ def load_weights(model: Any, path: str | Path) -> None:
 
     Raises:
         FileError: The file cannot be read.
-        UserError: The file is damaged or of another policy.
+        UserError: The file is damaged or of another policy, or the model has no weights.
     """
     network = find_network(model)
     try:
@@ -81,11 +82,15 @@ def transfers(network: nn.Module, name: str) -> bool:
 
 
 def find_network(model: Any) -> nn.Module:
-    """Find the network of a model: itself, its policy, or its attribute ``network``."""
-    if isinstance(model, nn.Module):
-        return model
-    network: nn.Module = model.policy if hasattr(model, "policy") else model.network
-    return network
+    """Find the network of a model: itself, its policy, or its attribute ``network``.
+
+    Raises:
+        UserError: It has none.
+    """
+    for network in (model, getattr(model, "policy", None), getattr(model, "network", None)):
+        if isinstance(network, nn.Module):
+            return network
+    raise UserError(f"{type(model).__name__} has no network, and so no weights to save or load")
 
 
 def write_safetensors(

@@ -1,5 +1,92 @@
-"""DOPPLER: two policies choose the next unit and its device (ICLR 2026)."""
+"""DOPPLER: two policies choose the next unit and its device (ICLR 2026).
 
+The README has the numbers with their sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agents.common.weights import load_weights
 from agents.doppler.doppler import Doppler
+from agents.doppler.episodes import Settings
+from placement_gym.base.arguments import flat_keywords
+from placement_gym.base.errors import unknown_name
 
-__all__ = ["Doppler"]
+__all__ = ["Doppler", "make"]
+
+PAPER = Settings(
+    hidden=128,
+    rounds=6,
+    sample=False,
+    respect_memory=False,
+    own_features=False,
+    earliest="start",
+    rows=1,
+    imitation=2000,
+    simulation=2000,
+    learning_rate=1e-3,
+    gradient_rate=1e-4,
+    uniform=(1.0, 0.2, 0.2),
+    entropy=(0.001, 0.0, 0.0),
+    discount=0.99,
+    baseline="all",
+    scale=False,
+    ties="sum",
+    max_norm=None,
+)
+"""The published code's numbers."""
+PRESETS = {"rl": Settings(), "paper": PAPER}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Settings that differ from the preset's; ``make`` says what each means."""
+
+    hidden: int | None = None
+    rounds: int | None = None
+    imitation: int | None = None
+    simulation: int | None = None
+
+    def apply(self, preset: Settings) -> Settings:
+        """The preset with these changes."""
+        return replace(preset, **{k: v for k, v in asdict(self).items() if v is not None})
+
+
+@flat_keywords(changes=Changes)
+def make(  # noqa: D417  the keywords of the group are described
+    env: gym.Env[Any, Any],
+    seed: int,
+    *,
+    changes: Changes,
+    preset: str = "rl",
+    weights: str | Path | None = None,
+) -> Doppler:
+    """Make DOPPLER.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
+        preset: ``"rl"`` or ``"paper"``.
+        weights: Those of a trained policy, so that stages 1 and 2 are left out, a file of
+            ``agents.save_weights``; None is random.
+        hidden: Width of the embeddings; None takes the preset's, as do the next three.
+        rounds: Rounds of messages.
+        imitation: Updates of stage 1.
+        simulation: Updates of stage 2.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: The preset is unknown, or the weights do not fit.
+    """
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    model = Doppler(env, seed, changes.apply(PRESETS[preset]))
+    if weights is not None:
+        load_weights(model, weights)
+        model.use_trained_policy()
+    return model

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from agents.common.baselines import is_tied, leave_one_out
-from agents.common.evaluated import warn_nothing_fits
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.callbacks import warn_nothing_fits
 from agents.doppler.episodes import Settings, Trace, compare_with_teacher, compute_likelihood, play
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
@@ -30,12 +29,13 @@ class Doppler(Search):
 
     ``learn`` imitates a list scheduler, then follows the policy gradient on the episodes' own
     schedule, then on the environment; only the last stage evaluates placements. ``predict`` returns
-    the best placement that was evaluated, that of the most likely decisions included, which
-    ``greedy`` predicts.
+    that of the most likely decisions, ``best`` is the fastest one that was evaluated.
 
     Raises:
         UserError: The graph is too large.
     """
+
+    predicts_best = False
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, settings: Settings) -> None:
         super().__init__(env, seed)
@@ -61,8 +61,6 @@ class Doppler(Search):
     def learn(self, total_timesteps: int) -> Doppler:
         """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
 
-        The last of them is that of the most likely decisions.
-
         Raises:
             UserError: ``total_timesteps`` is not an integer.
         """
@@ -72,18 +70,11 @@ class Doppler(Search):
             self.learn_on_own_schedule()
             self.prepared = True
         self.costs, self.first, self.warned = [], self.evaluations, False
-        super().learn(max(total_timesteps - 1, 0))
-        placed = self.place()
-        if total_timesteps:
-            self.evaluate(placed[None])
-        if not self.best_speedup:
-            self.assignment = placed
+        try:
+            super().learn(total_timesteps)
+        finally:  # also if a budget or the user has interrupted it
+            self.assignment = self.place()
         return self
-
-    @property
-    def greedy(self) -> FixedPlacement:
-        """The placement of the most likely decisions, whatever was evaluated."""
-        return FixedPlacement(self.place())
 
     def imitate_teacher(self) -> None:
         """Stage 1, on states that the learner itself visits."""

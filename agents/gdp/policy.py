@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.encoder import Encoder, select_columns
-from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.policy import Decision, UnitPolicy
-from agents.common.pyg import global_mean_pool
+from agents.common.graphs import GraphBatch, TensorDict, global_mean_pool
+from agents.common.policy import Decision, UnitPolicy, make_perceptron
 from agents.gdp.networks import (
     UNIT_COLUMNS,
     DeviceHead,
@@ -26,7 +25,7 @@ from agents.gdp.networks import (
     describe_units,
     find_neighbours,
 )
-from agents.gdp.stages import DecisionStages, StagedDistribution
+from agents.gdp.stages import DecisionStages, StagedDistribution, read_parts
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
@@ -112,10 +111,20 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build(self) -> None:
         """Make the networks."""
-        further = self.parts.decisions[1:]
+        parts = read_parts(self.observation_space, self.action_space)
+        assert parts is not None
+        self.parts, further = parts, parts.decisions[1:]
         self.network = GONetwork(self.n_devices, self.options, further)
         hidden = self.options.hidden
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
+
+    @classmethod
+    def read_actions(
+        cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+    ) -> tuple[int, int] | None:
+        """See ``UnitPolicy``; priority and fusion may be decided, too."""
+        parts = read_parts(observation_space, action_space)
+        return None if parts is None else (parts.units, parts.devices)
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""

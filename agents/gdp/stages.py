@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
@@ -18,9 +21,11 @@ from agents.gdp.networks import (
     describe_each_device,
 )
 from placement_gym.base.errors import UserError
-from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
+from placement_gym.problem.decisions import DECISIONS, FUSION, LEVELS, PRIORITY
 
 CUT_COLUMNS, EDGE_COLUMNS = 2, 3
+BIT_VALUES = 2
+"""Values of a bit of fusion."""
 Choose = Callable[[UnitCategorical], Tensor]
 """Returns the (B, ...) choices in the distribution of a stage."""
 
@@ -84,12 +89,6 @@ class StagedLikelihood:
     def entropy(self) -> Tensor:
         """(B,) entropies of the stages, each given the one before, added up."""
         return torch.stack([stage.entropy() for stage in self.stages]).sum(dim=0)
-
-    def permits(self, actions: Tensor) -> Tensor:
-        """(B,) bool, whether (B, width) decisions are allowed."""
-        parts = torch.split(actions, list(self.sizes), dim=1)
-        each = [stage.permits(part) for stage, part in zip(self.stages, parts, strict=True)]
-        return torch.stack(each).all(dim=0)
 
 
 class DecisionStages(nn.Module):
@@ -211,3 +210,48 @@ class EdgeHead(nn.Module):
             read = read + self.of_edge(graphs.device_tables.edge_attr)
         fused = self.score(read.relu())
         return torch.cat([torch.zeros_like(fused), fused], dim=2)
+
+
+class ActionParts(NamedTuple):
+    """The parts of an action, in their order; see ``placement_gym.problem.decisions.ActionLayout``.
+
+    Attributes:
+        units: Entries that are devices, padding included.
+        levels: Entries that are levels.
+        edges: Entries that are bits.
+        devices: Number of devices.
+    """
+
+    units: int
+    levels: int
+    edges: int
+    devices: int
+
+    @property
+    def counts(self) -> list[int]:
+        """Entries of each part."""
+        return [self.units, self.levels, self.edges]
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """Those of ``DECISIONS`` that have entries."""
+        return tuple(name for name, count in zip(DECISIONS, self.counts, strict=True) if count > 0)
+
+
+def read_parts(
+    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> ActionParts | None:
+    """Read the parts of actions that place all units at once; None if they are something else."""
+    choices = getattr(action_space, "nvec", np.zeros(0))
+    if choices.ndim != 1 or not len(choices):
+        return None
+    # Padding belongs to the units: only the observation tells their number from further decisions.
+    units = len(choices)
+    if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
+        (units,) = observation_space["node_mask"].shape or (0,)
+    further = choices[units:]
+    levels = units * bool(len(further) >= units and (further[:units] == LEVELS).all())
+    is_uniform = (choices[:units] == choices[0]).all() and (further[levels:] == BIT_VALUES).all()
+    if not 0 < units <= len(choices) or not is_uniform:
+        return None
+    return ActionParts(units, levels, len(further) - levels, int(choices[0]))

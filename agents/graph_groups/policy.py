@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
-import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from agents.common.encoder import Encoder
-from agents.common.following import FollowingDevices, first_keep
-from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import MIN_COST, GraphBatch, TensorDict
+from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.common.pyg import scatter
-from agents.graph_groups.tables import Tables
+from agents.graph_groups.following import FollowingDevices
+from agents.graph_groups.networks import GraphGroupsOptions, Networks, Tables
 from placement_gym.base.arguments import check_integer
-from placement_gym.envs.observation import FEATURES
 
-
-@dataclass(frozen=True)
-class GraphGroupsOptions:
-    """Options of ``GraphGroupsPolicy``, given as ``policy_kwargs``; saved models name them.
-
-    Attributes:
-        hidden: Width of an embedding.
-        layers: Number of graph convolutions; 0 ignores the edges.
-        cost_weight: Initial weight of the logarithm of a unit's time on a device in the logits.
-        groups: Groups of the first placements, about.
-        table: Whether the logits of each graph in ``graphs`` have a table as a further term: the
-            networks hold for all graphs, the tables for one each.
-        devices: Whether limits, transfers and times on one scale are read, too, as a policy for
-            several problems needs; see ``agents.common.unit_device_features``.
-    """
-
-    hidden: int = 128
-    layers: int = 2
-    cost_weight: float = 2.0
-    groups: int = 30
-    table: bool = True
-    devices: bool = False
+WINDOW = "window"
+"""Name in a rollout's observations of the (N,) bool units whose devices were drawn."""
 
 
 class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
@@ -56,6 +30,8 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = GraphGroupsOptions
     options: GraphGroupsOptions
+    redraws: Any = None
+    """The ``Redraws`` of this rollout; None draws whole placements."""
 
     def build(self) -> None:
         """Make the networks, and a table for each graph that is known."""
@@ -64,10 +40,29 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         graphs = (self.table or {}) if self.options.table else {}
         self.tables = Tables(graphs, self.n_slots, self.n_devices)
 
-    @property
-    def draws_groups(self) -> bool:
-        """See ``UnitPolicy``."""
-        return True
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; or only the units of windows are drawn."""
+        if self.redraws is None or deterministic:
+            return super().forward(obs, deterministic, action_masks)
+        # The likelihood is that of the window's units given the others: the rest of the placement
+        # was not drawn, and its gradient would be noise.
+        distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        actions, window = self.redraws.draw(obs, distribution)
+        assert isinstance(distribution, FollowingDevices)
+        return actions, values, distribution.within(window, actions).log_prob(actions)
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; where only windows were drawn, of the units in them."""
+        if WINDOW not in obs:
+            return super().evaluate_actions(obs, actions, action_masks)
+        distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        assert isinstance(distribution, FollowingDevices)
+        likelihood = distribution.within(obs[WINDOW].bool(), actions)
+        return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
@@ -78,34 +73,3 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         mask, allowed = graphs.node_mask, graphs.allowed_slots
         devices = FollowingDevices(own, keep, graphs.leader_slots, mask, allowed, row)
         return Decision(devices, values[row])
-
-
-class Networks(nn.Module):
-    """Encoder, scorer of following, placer, and a critic for algorithms that need one."""
-
-    def __init__(self, options: GraphGroupsOptions, n_devices: int, critic: bool) -> None:
-        super().__init__()
-        hidden, self.groups = options.hidden, options.groups
-        sees = n_devices if options.devices else 0
-        self.encoder = Encoder(hidden=hidden, layers=options.layers, n_devices=sees)
-        self.scorer = make_perceptron(hidden, hidden, 1)
-        self.placer = make_perceptron(hidden, hidden, n_devices)
-        self.critic = make_perceptron(hidden, hidden, 1) if critic else None
-        first = FEATURES["cost"].start
-        self.costs = slice(first, first + n_devices)
-        weight = nn.Parameter(torch.tensor(options.cost_weight))
-        self.cost_weight = weight if options.cost_weight else None
-
-    def forward(self, graphs: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """(G, N, D) logits of own choices, (G, N) of following, and (G, 1) values."""
-        z: Tensor = self.encoder(graphs)
-        z = functional.layer_norm(z, z.shape[1:])
-        own = self.placer(z)
-        if self.cost_weight is not None:
-            own = own - self.cost_weight * (graphs.x[:, self.costs] + MIN_COST).log()
-        n_units = graphs.node_mask.sum(dim=1)[graphs.batch]
-        follows = self.scorer(z[graphs.latest_producer] * z)[:, 0]
-        keep = first_keep(n_units, self.groups) + follows
-        pooled = scatter(z, graphs.batch, reduce="mean")
-        values = pooled.new_zeros(len(pooled), 1) if self.critic is None else self.critic(pooled)
-        return graphs.pad(own), graphs.pad(keep[:, None])[..., 0], values

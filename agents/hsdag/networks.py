@@ -11,12 +11,47 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.encoder import Encoder
-from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import MIN_COST, GraphBatch
-from agents.common.pyg import scatter
-from agents.hsdag.presets import HSDAGOptions
+from agents.common.encoder import Conv, Encoder
+from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
+
+PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
+"""The six blocks of the paper's section 2.3."""
+
+
+@dataclass(frozen=True)
+class HSDAGOptions:
+    """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
+
+    Attributes:
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES`` for the encoder.
+        hidden: Width of an embedding.
+        layers: Number of graph convolutions; 0 ignores the edges.
+        conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
+        directed: Whether messages from producers and from consumers have separate weights.
+        dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
+        depth: Levels of parsing; 0 makes every unit a group of its own.
+        gate: Whether a group's embedding is gated by the mean score of its inner edges.
+        groups: About how many groups the first placements have. In rollouts a dominant edge is
+            then kept with a probability that its score raises, see ``SampledGroups``; 0 keeps all
+            of them, as published.
+        refine: Placements in which that number doubles; 0 leaves it to the scores.
+        cost_weight: Initial weight of the logarithm of a group's time on a device in the logits,
+            if the observation has costs; 0 leaves the term out.
+    """
+
+    features: tuple[str, ...] = PAPER_FEATURES
+    hidden: int = 128
+    layers: int = 2
+    conv: Conv = "gcn"
+    directed: bool = False
+    dropout: float = 0.2
+    depth: int = 1
+    gate: bool = True
+    groups: float = 0.0
+    refine: float = 0.0
+    cost_weight: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

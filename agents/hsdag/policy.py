@@ -12,11 +12,26 @@ from torch import Tensor
 from agents.common.distribution import PlacementMemory, UnitCategorical
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.hsdag.networks import Networks
-from agents.hsdag.presets import PRESETS, HSDAGOptions
-from agents.hsdag.rollout import Rollout, group_nodes
+from agents.hsdag.groups import Rollout, group_nodes
+from agents.hsdag.networks import HSDAGOptions, Networks
 from agents.hsdag.sampled_groups import STEPS, SampledGroups
 from placement_gym.base.errors import unknown_name
+from placement_gym.envs.observation import FEATURES
+
+ALL_LEVELS = 64
+"""Levels after which nothing is left to merge: each at least halves the groups that can."""
+OPTIONS = {
+    "paper": HSDAGOptions(),
+    "rl": HSDAGOptions(
+        features=tuple(FEATURES),
+        directed=True,
+        depth=ALL_LEVELS,
+        groups=30.0,
+        refine=200.0,
+        cost_weight=2.0,
+    ),
+}
+"""Of each preset: the paper's, and ours. The README's table gives the source of each number."""
 
 
 class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
@@ -26,7 +41,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        preset: ``"rl"`` or ``"paper"``; see ``agents.hsdag.presets``.
+        preset: ``"rl"`` or ``"paper"``, a key of ``OPTIONS``.
         kwargs: Attributes of ``HSDAGOptions`` that override the preset, and what ``UnitPolicy``
             takes.
 
@@ -42,9 +57,9 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     """Placements drawn in rollouts so far."""
 
     def __init__(self, *args: Any, preset: str = "rl", **kwargs: Any) -> None:
-        if preset not in PRESETS:
-            raise unknown_name("preset", preset, PRESETS)
-        super().__init__(*args, **{**asdict(PRESETS[preset].policy), **kwargs})
+        if preset not in OPTIONS:
+            raise unknown_name("preset", preset, OPTIONS)
+        super().__init__(*args, **{**asdict(OPTIONS[preset]), **kwargs})
 
     def build(self) -> None:
         """Make the networks."""

@@ -14,8 +14,8 @@ from torch.nn.functional import logsigmoid, pad
 
 from agents.common.distribution import PlacementMemory, UnitCategorical, intersect_followers
 from agents.common.graphs import GraphBatch
+from agents.hsdag.groups import States, group_nodes
 from agents.hsdag.networks import Networks
-from agents.hsdag.rollout import States, group_nodes
 
 STEPS = 2**20
 """More than an episode has, in the keys of placements."""

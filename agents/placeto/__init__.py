@@ -1,5 +1,75 @@
 """Placeto: places one unit after another, with a reward at each step (NeurIPS 2019)."""
 
-from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
+from __future__ import annotations
 
-__all__ = ["PlacetoOptions", "PlacetoPolicy"]
+from dataclasses import replace
+from typing import Any
+
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, Trainer, lacks_repair
+from agents.placeto.episodes import make_training_episodes
+from agents.placeto.placeto import Placeto
+from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
+from placement_gym.envs.env import DevicePlacementEnv
+
+__all__ = ["Placeto", "PlacetoOptions", "PlacetoPolicy", "make", "make_trainer"]
+
+FIRST_RATE, LAST_RATE = 1e-3, 1e-4
+
+
+def rate(remaining: float) -> float:
+    """The learning rate; it falls linearly. Saved models name this function."""
+    return LAST_RATE + (FIRST_RATE - LAST_RATE) * remaining
+
+
+def entropy(remaining: float) -> float:
+    """The weight of the entropy; it falls linearly from 1. Saved models name this function."""
+    return remaining
+
+
+COMMON: dict[str, Any] = {
+    "learning_rate": rate,
+    "batch_size": 64,
+    "baseline": "per_step",
+    "max_grad_norm": 1.25,
+}
+PRESETS = {
+    "rl": Preset(
+        PlacetoOptions(devices=True), {**COMMON, "gamma": 0.9, "ent_coef": 0.01}, optimizer=SB3_ADAM
+    ),
+    "paper": Preset(
+        PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM
+    ),
+}
+"""A rollout is an episode; the README has the numbers with their sources."""
+
+
+def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
+    """Rollouts are episodes.
+
+    Memory limits are kept to, which the paper does not, where nothing repairs placements.
+    """
+    policy = preset.policy
+    if name == "rl" and lacks_repair(env):
+        policy = replace(policy, respect_memory=True)
+    n_steps = max(env.problem.n_units, preset.algorithm.get("n_steps", 0))
+    return replace(preset, policy=policy, algorithm={**preset.algorithm, "n_steps": n_steps})
+
+
+make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt)
+"""Makes ``Placeto``, for environments that place all units at once or one unit per step."""
+make_trainer = Trainer(
+    PlacetoPolicy,
+    {"devices": True},
+    {
+        "learning_rate": 1e-3,
+        "n_steps": 32,
+        "batch_size": 512,
+        "gamma": 0.9,
+        "ent_coef": 0.01,
+        "max_grad_norm": 1.25,
+    },
+    make_training_episodes,
+)
+"""REINFORCE across problems: a step places one unit, and is compared with the same step of other
+episodes of its problem. An update sees a part of an episode; the network also fits ``ZeroShot``.
+"""

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from agents.common.devices import describe_units_on_devices
 from agents.common.graphs import GraphBatch
-from agents.common.unit_device_features import describe_units_on_devices
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.observation import FEATURES
 
@@ -49,7 +49,7 @@ class Structure:
             graphs: The batch.
             graph: Index of the graph.
             n_devices: Number of devices.
-            devices: Whether ``static`` has ``agents.common.unit_device_features``, too.
+            devices: Whether ``static`` has ``agents.common.devices``, too.
         """
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start

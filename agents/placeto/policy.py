@@ -13,11 +13,10 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 from torch.nn import functional
 
+from agents.common.devices import COLUMNS, FreeMemory
 from agents.common.distribution import UnitCategorical
-from agents.common.free_memory import FreeMemory
-from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import GraphBatch, Recent, TensorDict
-from agents.common.unit_device_features import COLUMNS
+from agents.common.policy import GraphPolicy
 from agents.placeto.networks import EPSILON, Networks, Structure
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
@@ -39,7 +38,7 @@ class PlacetoOptions:
         hidden: Width of an embedding in one direction.
         rounds: Number of message rounds.
         devices: Whether limits, transfers and times on one scale are seen, see
-            ``agents.common.unit_device_features``. The paper sees times alone.
+            ``agents.common.devices``. The paper sees times alone.
         respect_memory: Whether only devices with room for the unit are chosen, next to the units
             that were visited before; limits are read as with ``devices``.
     """
@@ -67,6 +66,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
 
     Options = PlacetoOptions
     options: PlacetoOptions
+    by_unit = True
 
     def __init__(
         self,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.fixed_placement import FixedPlacement
-from agents.common.learner import limit_threads, make_logger
-from agents.options import hands_on_to
-from agents.placeto.agent import without_graph
+from agents.common.make import silence
+from agents.common.placements import FixedPlacement
+from agents.common.reinforce import limit_threads
+from agents.common.vec_env import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
@@ -24,15 +24,6 @@ from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
 
 MAX_POLICIES = 8
-SETTINGS: dict[str, Any] = {
-    "n_steps": 64,
-    "batch_size": 160,
-    "n_epochs": 5,
-    "gamma": 0.98,
-    "learning_rate": 1e-3,
-    "ent_coef": 0.1,
-}
-"""Arguments of PPO, which learns more from each placement than REINFORCE."""
 
 
 class ZeroShot:
@@ -62,7 +53,6 @@ class ZeroShot:
         return self.rehearsal.place(self.policy, observation, deterministic), state
 
 
-@hands_on_to(PPO)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -71,12 +61,18 @@ def make(
     max_nodes: int = 128,
     max_edges: int = 256,
     policy: Mapping[str, Any] | None = None,
-    **settings: Any,
+    learning_rate: float = 1e-3,
+    n_steps: int = 64,
+    batch_size: int = 160,
+    n_epochs: int = 5,
+    gamma: float = 0.98,
+    ent_coef: float = 0.1,
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
 
-    The result has no ``learn``: on ``env`` itself only its prediction is evaluated. The evaluations
-    of the training do not count against the budget; ``evaluations`` limits those of its steps.
+    By PPO, which learns more from each placement than REINFORCE. The result has no ``learn``: on
+    ``env`` itself only its prediction is evaluated. The evaluations of the training do not count
+    against the budget; ``evaluations`` limits those of its steps.
 
     Args:
         env: A simulated environment made by ``gym.make``.
@@ -86,7 +82,12 @@ def make(
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
         policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True}``.
-        settings: Arguments of PPO that override ``SETTINGS``.
+        learning_rate: Of PPO, as the others below.
+        n_steps: Steps of each model's environment per rollout.
+        batch_size: Rows of a gradient step.
+        n_epochs: Passes over each rollout.
+        gamma: Discount factor.
+        ent_coef: Weight of the entropy.
 
     Raises:
         UserError: No models to train on, or the model of ``env`` is one that it is to be trained
@@ -101,6 +102,14 @@ def make(
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
+    settings = {
+        "learning_rate": learning_rate,
+        "n_steps": n_steps,
+        "batch_size": batch_size,
+        "n_epochs": n_epochs,
+        "gamma": gamma,
+        "ent_coef": ent_coef,
+    }
     options = json.dumps({"settings": settings, "policy": dict(policy or {})})
     trained = train_policy(tuple(train_on), like, evaluations, seed, options)
     base = without_graph(placement_env(env), max_nodes=max_nodes, max_edges=max_edges)
@@ -136,7 +145,7 @@ def train_policy(
         policy_kwargs={"graphs": graphs, **options["policy"]},
         seed=seed,
         device="cpu",
-        **SETTINGS | options["settings"],
+        **options["settings"],
     )
     rollout = model.n_steps * len(envs)
     if evaluations < rollout:
@@ -144,7 +153,7 @@ def train_policy(
             f"evaluations={evaluations} teach nothing: one rollout is {rollout}, n_steps="
             f"{model.n_steps} of {len(envs)} models"
         )
-    model.set_logger(make_logger())
+    silence(model)
     with limit_threads(model.observation_space):
         model.learn(evaluations - evaluations % rollout)
     policy = model.policy

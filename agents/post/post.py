@@ -6,16 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from gymnasium import spaces
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.baselines import is_tied
-from agents.common.learner import OnPolicyLearner
 from agents.common.logits import LogitsPolicy
+from agents.common.reinforce import REINFORCE
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
@@ -28,7 +26,7 @@ Scored = tuple[float, IntArray]
 """Return and (N,) devices of a placement."""
 
 
-class Post(OnPolicyLearner):
+class Post(REINFORCE):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
@@ -43,16 +41,21 @@ class Post(OnPolicyLearner):
         variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
-        kwargs: As for REINFORCE: ``n_steps``, 10, the placements of each environment per PPO
-            update, which times the number of environments is a divisor of ``POPULATION_SIZE``;
-            ``max_grad_norm``, 1; ``seed``, ``device`` and others. ``policy_kwargs={"graphs":
-            env.unwrapped.graph_table()}`` tells the policy which device supports which unit.
+        n_steps: Placements of each environment per PPO update, which times the number of
+            environments is a divisor of ``POPULATION_SIZE``.
+        max_grad_norm: Maximum norm of the gradient.
+        stats_window_size: Episodes that the logged means are of.
+        tensorboard_log: Folder of TensorBoard's logs; None writes none.
+        policy_kwargs: Arguments of the policy; ``{"graphs": env.unwrapped.graph_table()}`` tells it
+            which device supports which unit.
+        verbose: 1 prints the log.
+        seed: Seed of all random numbers.
+        device: Of PyTorch.
 
     Raises:
         ValueError: An argument is out of range.
     """
 
-    fixed_settings: ClassVar = ("gamma", "ent_coef", "vf_coef")
     policy: LogitsPolicy
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LogitsPolicy": LogitsPolicy}
 
@@ -64,8 +67,15 @@ class Post(OnPolicyLearner):
         variant: str = "joint",
         n_epochs: int = 10,
         clip_range: float = 0.2,
+        n_steps: int = 10,
+        max_grad_norm: float = 1.0,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
         _init_setup_model: bool = True,
-        **kwargs: Any,
     ) -> None:
         if isinstance(policy, type) and not issubclass(policy, LogitsPolicy):
             name = policy.__name__
@@ -79,17 +89,19 @@ class Post(OnPolicyLearner):
             policy,
             env,
             learning_rate=learning_rate,
-            gamma=1.0,
-            ent_coef=0.0,
-            vf_coef=0.0,
+            n_steps=n_steps,
+            n_epochs=n_epochs,
+            max_grad_norm=max_grad_norm,
+            stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log,
+            policy_kwargs=policy_kwargs,
+            verbose=verbose,
+            seed=seed,
+            device=device,
             _init_setup_model=False,
-            supported_action_spaces=(spaces.MultiDiscrete,),
-            **{"n_steps": 10, "max_grad_norm": 1.0, **kwargs},
         )
-        self.variant, self.n_epochs, self.clip_range = variant, n_epochs, clip_range
-        self.actions: list[IntArray] = []
-        self.returns: list[float] = []
-        self.feasible: list[bool] = []
+        self.variant, self.clip_range = variant, clip_range
+        self.forget_population()
         if _init_setup_model:
             self._setup_model()
 
@@ -102,30 +114,34 @@ class Post(OnPolicyLearner):
                 f"that it divides {POPULATION_SIZE}, the placements of a cross-entropy update"
             )
 
-    def forget_returns(self) -> None:
-        """See ``OnPolicyLearner``."""
-        super().forget_returns()
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """See ``REINFORCE``; what the former environment evaluated is forgotten."""
+        super().set_env(env, force_reset)
         self.forget_population()
 
     def forget_population(self) -> None:
         """Begin with an empty population."""
-        self.actions, self.returns, self.feasible = [], [], []
+        self.actions: list[IntArray] = []
+        self.rewards: list[float] = []
+        self.feasible: list[bool] = []
 
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         buffer = self.rollout_buffer
+        if self.num_timesteps <= buffer.rewards.size:  # a training that begins has no population
+            self.forget_population()
         self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
-        self.returns += buffer.rewards.T.ravel().tolist()
-        self.feasible += self.evaluated.feasible.T.ravel().tolist()
+        self.rewards += buffer.rewards.T.ravel().tolist()
+        self.feasible += np.stack(self.keeper.feasible).T.ravel().tolist()
         buffer.returns = buffer.rewards.copy()
         # Algorithm 1: every K samples PPO steps on them, every N samples the cross-entropy step
         if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
-        if len(self.returns) >= POPULATION_SIZE:
-            if self.variant != "ppo" and not is_tied(np.array(self.returns)):
+        if len(self.rewards) >= POPULATION_SIZE:
+            if self.variant != "ppo" and not is_tied(np.array(self.rewards)):
                 self.update_by_cross_entropy()
             self.forget_population()
         self._n_updates += 1
@@ -152,8 +168,8 @@ class Post(OnPolicyLearner):
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
         # the elite fraction of the last N
-        n_elite = max(round(ELITE_SHARE * len(self.returns)), 1)
-        scored = list(zip(self.returns, self.actions, strict=True))
+        n_elite = max(round(ELITE_SHARE * len(self.rewards)), 1)
+        scored = list(zip(self.rewards, self.actions, strict=True))
         fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
         # ours: where nothing fits the best are those that exceed limits by the fewest bytes
         ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
@@ -169,15 +185,3 @@ class Post(OnPolicyLearner):
         actions = np.stack([action for _, action in placements])
         chosen = torch.as_tensor(actions, device=self.device).long()
         return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)
-
-    def _setup_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        reset_num_timesteps: bool = True,
-        *args: Any,
-    ) -> tuple[int, BaseCallback]:
-        """See SB3; a training that begins has no population."""
-        if reset_num_timesteps:
-            self.forget_population()
-        return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)

@@ -1,5 +1,60 @@
 """RNN placers: a sequence-to-sequence policy, and its hierarchical variant."""
 
-from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
+from __future__ import annotations
 
-__all__ = ["HDPPolicy", "RNNOptions", "RNNPolicy"]
+from dataclasses import replace
+
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
+from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.observation import FEATURES
+
+__all__ = ["HDPPolicy", "RNNOptions", "RNNPolicy", "make", "make_hierarchical"]
+
+
+def entropy(remaining: float) -> float:
+    """The weight of the entropy; it falls linearly. Saved models name this function."""
+    return 0.002 + 0.048 * remaining
+
+
+PRESETS = {
+    "rl": Preset(
+        RNNOptions(features=tuple(FEATURES), devices=True, hidden=64, decoder=128),
+        {
+            "learning_rate": 1e-3,
+            "n_steps": 1,
+            "n_epochs": 2,
+            "baseline": "leave_one_out",
+            "ent_coef": entropy,
+        },
+        {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
+        SB3_ADAM,
+    ),
+    "paper": Preset(
+        RNNOptions(),
+        {
+            "learning_rate": 1e-3,
+            "n_steps": 1,
+            "n_epochs": 1,
+            "baseline": "moving_average",
+            "ent_coef": 0.01,
+            "max_grad_norm": 1.0,
+        },
+        {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
+        SB3_ADAM,
+    ),
+}
+"""The README has the numbers with their sources. ``"paper"`` sees neither times nor limits."""
+
+
+def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
+    """Keep to the memory of devices, which the paper does not, where nothing repairs placements."""
+    if name != "rl" or not lacks_repair(env):
+        return preset
+    return replace(preset, policy=replace(preset.policy, respect_memory=True))
+
+
+make = LearnedAgent(RNNPolicy, PRESETS, adapt=adapt)
+"""Makes REINFORCE with ``RNNPolicy``; see ``agents.common.make.LearnedAgent``."""
+make_hierarchical = LearnedAgent(HDPPolicy, PRESETS)
+"""The same with ``HDPPolicy``."""

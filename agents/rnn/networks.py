@@ -12,12 +12,10 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
+from agents.common.devices import COLUMNS, FreeMemory, describe_units_on_devices
 from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.encoder import select_columns
-from agents.common.free_memory import FreeMemory
-from agents.common.graphs import GraphBatch
-from agents.common.pyg import scatter
-from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
+from agents.common.graphs import MIN_COST, GraphBatch, scatter
 
 State = tuple[Tensor, Tensor]
 
@@ -31,7 +29,7 @@ class UnitFeatures(nn.Module):
     Args:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         n_devices: Number of devices whose times, limits and transfers are seen, see
-            ``agents.common.unit_device_features``; 0 sees none.
+            ``agents.common.devices``; 0 sees none.
     """
 
     columns: Tensor
@@ -246,7 +244,7 @@ class AutoregressiveDevices:
         """The distribution of each device, conditioned on the (B, M) devices before it."""
         logits, allowed = self.network.compute_logits(self.encoded, actions), self.allowed
         if self.memory is not None:
-            # what was chosen had room; proposals are scored whether they had or not
+            # what was chosen had room when it was drawn
             chosen = one_hot(actions.long(), self.network.n_devices).bool()
             roomy = self.memory.masks(actions) | chosen
             allowed = roomy if allowed is None else roomy & allowed
@@ -256,3 +254,27 @@ class AutoregressiveDevices:
         """The distribution with only the devices that a (B, M, D) bool mask allows."""
         both = allowed if self.allowed is None else allowed & self.allowed
         return replace(self, allowed=both)
+
+
+class DevicePreferences(nn.Module):
+    """Preferences of units for devices, with weights for any numbers of both.
+
+    Initially it prefers fast devices, by ``cost_weight`` times the logarithm of the times.
+
+    Args:
+        cost_weight: Of the logarithm of times; 0 begins without a preference.
+        hidden: Width of the hidden layer.
+    """
+
+    def __init__(self, cost_weight: float, hidden: int = 32) -> None:
+        super().__init__()
+        self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
+        out = nn.Linear(hidden, 1, bias=False)
+        # Zero, so that the initial policy is the preference for fast devices alone.
+        nn.init.zeros_(out.weight)
+        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
+
+    def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
+        """(..., D) logits of features (..., D, F) and times (..., D)."""
+        logits: Tensor = self.layers(features)[..., 0]
+        return logits - self.cost_weight * (unit_ms + MIN_COST).log()

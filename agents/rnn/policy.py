@@ -10,14 +10,12 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
+from agents.common.devices import FreeMemory, describe_units_on_devices
 from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
-from agents.common.free_memory import FreeMemory
-from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.policy import Decision, UnitPolicy
-from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
+from agents.common.policy import Decision, UnitPolicy, make_perceptron
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
-from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
+from agents.rnn.networks import AutoregressiveDevices, DevicePreferences, Seq2Seq, UnitFeatures
 from agents.rnn.places import Places
 
 PAPER_FEATURES = ("type", "shape")
@@ -39,7 +37,7 @@ class RNNOptions:
         attention: Width of queries and keys.
         segment: Units per attention window; see ``Seq2Seq``.
         devices: Whether times, limits and transfers of devices are seen, and logits begin with a
-            preference for faster ones, see ``agents.common.unit_device_features``.
+            preference for faster ones, see ``agents.common.devices``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
         respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit after
             those before it; limits are read as with ``devices``.

@@ -17,6 +17,8 @@ from placement_gym.problem.problem import assignment_hash
 
 MAX_ATTEMPTS = 5
 """Rounds of moves in search of new ones: ours, then repeats are evaluated after all."""
+TEMPERATURE = (0.01, 0.0005)
+"""Initial and final temperature, in log speed-up: ours."""
 N_KICKS = 3
 """Random moves after a restart: ours, enough that descent does not undo them all."""
 
@@ -50,7 +52,7 @@ class Annealing(Search):
         seed: int,
         horizon: int | None = None,
         starts: IntArray | None = None,
-        temperature: tuple[float, float] = (0.01, 0.0005),
+        temperature: tuple[float, float] = TEMPERATURE,
         batch: int = 2,
         patience: int = 300,
     ) -> None:
@@ -131,25 +133,51 @@ class Annealing(Search):
 
 
 def annealing(
-    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+    env: gym.Env[Any, Any],
+    seed: int,
+    start: str = HEURISTICS,
+    horizon: int | None = None,
+    temperature: tuple[float, float] = TEMPERATURE,
+    batch: int = 2,
+    patience: int = 300,
 ) -> Annealing:
-    """Make simulated annealing; see ``Annealing``.
+    """Make simulated annealing.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
         start: See ``propose_starts``.
-        kwargs: Arguments of ``Annealing``.
+        horizon: Evaluations over which the temperature falls; None takes those of the first learn.
+        temperature: Initial and final temperature, in log speed-up.
+        batch: Moves that are evaluated together.
+        patience: Evaluations without a new best placement before a restart.
 
     Raises:
         UserError: The start is unknown.
         PlacementMismatchError: The placement is of another model or other devices.
     """
-    return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
+    starts = propose_starts(env, start)
+    return Annealing(env, seed, horizon, starts, temperature, batch, patience)
 
 
 def hill_climb(
-    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+    env: gym.Env[Any, Any],
+    seed: int,
+    start: str = HEURISTICS,
+    batch: int = 2,
+    patience: int = 300,
 ) -> Annealing:
-    """Make annealing that never accepts a slower placement, restarts aside; see ``annealing``."""
-    return annealing(env, seed, start, temperature=(0.0, 0.0), **kwargs)
+    """Make annealing that never accepts a slower placement, restarts aside.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        start: See ``propose_starts``.
+        batch: Moves that are evaluated together.
+        patience: Evaluations without a new best placement before a restart.
+
+    Raises:
+        UserError: The start is unknown.
+        PlacementMismatchError: The placement is of another model or other devices.
+    """
+    return annealing(env, seed, start, None, (0.0, 0.0), batch, patience)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import perf_counter
 from typing import Any, Self
 
 import gymnasium as gym
@@ -13,6 +12,7 @@ from agents.search.moves import Moves
 from agents.search.search import Search
 from placement_gym.base.arguments import check_integer, check_not_negative
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.envs.placement_env import find_semantics
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.problem import assignment_hash
@@ -36,7 +36,8 @@ class SearchAgent(Search):
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        seconds: ``learn`` ends after this wall time; None: no limit.
+        seconds: ``learn`` ends after this wall time, without the compilation of kernels; None: no
+            limit.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, seconds: float | None = None) -> None:
@@ -62,12 +63,12 @@ class SearchAgent(Search):
         """
         check_integer("total_timesteps", total_timesteps, 0)
         limit = self.evaluations + total_timesteps
-        end = np.inf if self.seconds is None else perf_counter() + self.seconds
+        end = np.inf if self.seconds is None else now_s() + self.seconds
         # A time limit is part of the search: each call with one starts it again, from its
         # incumbents.
         if self.proposals is None or self.seconds is not None:
             self.proposals = self.search.propose(end)
-        while self.evaluations < limit and perf_counter() < end:
+        while self.evaluations < limit and now_s() < end:
             placement = self.choose(self.proposals)
             if placement is None:
                 break

@@ -7,17 +7,16 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import BestEvaluated
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
 
 INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
 
 
-class Search(FixedPlacement):
+class Search(BestEvaluated):
     """Predicts the fastest feasible placement of its evaluations.
 
     Placements are evaluated in batches, which a simulated environment computes at once. Calling
@@ -32,11 +31,9 @@ class Search(FixedPlacement):
     """True if it makes all decisions of an environment, not only the placement."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
-        self.base = base = placement_env(env, self.joint)
-        self.problem: Problem = base.problem
-        super().__init__(base.reference_row())
+        super().__init__(env, self.joint)
+        self.problem: Problem = self.base.problem
         self.rng = np.random.default_rng(seed)
-        self.best_speedup = 0.0
         self.evaluations = 0
 
     def learn(self, total_timesteps: int) -> Search:
@@ -66,7 +63,6 @@ class Search(FixedPlacement):
         placements, (speedup, feasible) = self.base.evaluate_batch(assignments)
         self.evaluations += len(placements)
         speedups = np.where(feasible, speedup, INFEASIBLE_SPEEDUP)
-        if feasible.any() and speedups.max() > self.best_speedup:
-            self.best_speedup = float(speedups.max())
-            self.assignment = placements[speedups.argmax()].copy()
+        if feasible.any():
+            self.keep(placements[speedups.argmax()], float(speedups.max()))
         return placements, speedups

@@ -99,8 +99,12 @@ class Measurement:
     @property
     def cost_ms(self) -> float:
         """The latency that rewards see, see ``compute_cost_ms``."""
-        share = self.excess_bytes / max(sum(self.memory_bytes), 1)
-        return float(compute_cost_ms(self.latency_ms, share))
+        return float(compute_cost_ms(self.latency_ms, self.excess_share))
+
+    @property
+    def excess_share(self) -> float:
+        """Share of its bytes that no device has room for."""
+        return self.excess_bytes / max(sum(self.memory_bytes), 1)
 
     def to_json(self) -> dict[str, Any]:
         """All fields, for a file or another process; without those that do not apply."""

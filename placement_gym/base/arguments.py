@@ -9,7 +9,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.errors import KeywordError, UserError, suggest, unknown_name
 from placement_gym.base.removed import explain_removal
 
 SPLITS = ("auto", "alias", "hetero")
@@ -99,7 +99,7 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
     """Make a function with groups of keywords accept single keywords, too.
 
     Those that are given become an instance of their group. A group may also be given whole, as to
-    the constructor of a base class. The ``TypeError`` for an unknown keyword suggests the nearest.
+    the constructor of a base class. The error for an unknown keyword suggests the nearest.
 
     Args:
         groups: Name of a parameter -> the dataclass whose fields are the keywords.
@@ -121,11 +121,13 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
         def checked(*args: Any, **kwargs: Any) -> T:
             for name in kwargs:
                 if name not in keywords | set(groups):
-                    raise TypeError(
+                    of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
+                    near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
+                    raise KeywordError(
                         f"{function.__qualname__}(): {removal}"
                         if (removal := explain_removal("argument", name))
                         else f"{function.__qualname__}() got an unexpected keyword argument "
-                        f"{name!r}{suggest(name, keywords)}"
+                        f"{name!r}{near}"
                     )
             for name, kind in groups.items():
                 flat_names = {field.name for field in fields(kind)} & set(kwargs)

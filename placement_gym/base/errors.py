@@ -20,6 +20,10 @@ class UserError(PlacementGymError, ValueError):
     """A wrong argument, file or name; the message says what to change."""
 
 
+class KeywordError(UserError, TypeError):
+    """A keyword that a function does not take."""
+
+
 class EngineError(PlacementGymError, RuntimeError):
     """OpenVINO, a process or the machine refused or failed; the message has the remedy."""
 

@@ -12,6 +12,7 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
+from placement_gym.base.clock import continue_clocks, stop_clocks
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import FileError, write_bytes
 
@@ -85,6 +86,14 @@ class KernelCache(FunctionCache):
             return
         stem = Path(self.cache_path, self._impl.filename_base)
         self._cache_file = KernelFiles(stem, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Read what was compiled, while clocks stand."""
+        stop_clocks()
+        try:
+            return super().load_overload(sig, target_context)
+        finally:
+            continue_clocks()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, if possible."""

@@ -12,6 +12,7 @@ from numba import njit
 from numba.core import event
 from numba.extending import is_jitted, register_jitable
 
+from placement_gym.base.clock import continue_clocks, stop_clocks
 from placement_gym.base.kernel_cache import KernelCache
 from placement_gym.base.shown_task import is_bar_shown, show_waiting
 
@@ -58,6 +59,7 @@ SUBJECTS = {
 class CompilationListener(event.Listener):
     """Says that kernels are compiled: on the bar of this thread, or on standard error without one.
 
+    Clocks stand meanwhile, see ``base.clock``.
     Garbage is not collected meanwhile: the compiler makes many objects, which collections would
     look at again and again, for a tenth of the time.
     """
@@ -69,6 +71,7 @@ class CompilationListener(event.Listener):
 
     def on_start(self, event: event.Event) -> None:
         """Say it for a kernel, not for each of its parts."""
+        stop_clocks()
         if self.depth == 0:
             self.say(event.data["dispatcher"].__module__)
             self.collected = gc.isenabled()
@@ -77,6 +80,7 @@ class CompilationListener(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         """Say no longer what is waited for."""
+        continue_clocks()
         self.depth -= 1
         if self.depth == 0:
             show_waiting("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
@@ -40,6 +41,10 @@ class Struct(structref.StructRefProxy):
         struct: Self = cls.pack(tuple(fields[name] for name in cls.__annotations__))
         struct.__dict__.update(fields)
         return struct
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles make it of its fields again: numba's memory can be neither."""
+        return copyreg.__newobj_ex__, (type(self), (), self.__dict__)  # type: ignore[attr-defined]
 
 
 class StructType(types.StructRef):

@@ -30,7 +30,7 @@ GENERATED = {
     "synthetic-layered-N": "layers of random edges, N operators; also -series-parallel-N",
     "unrolled-lstm-N": "an LSTM step by step; also stacked-bert-N",
     "family-NAME-N-seedS": "generated like real networks, NAME one of {}",
-    "FILE.json": "a workload of dnn-partitioning",
+    "FILE.json": "a CostGraph, or a workload of dnn-partitioning",
 }
 
 
@@ -203,43 +203,11 @@ def describe_goal(name: str) -> str:
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
-    """The options of an agent's factory with their defaults, and what docstrings say.
+    """The options of an agent's factory with their defaults, and what docstrings say."""
+    from placement_gym.bench.run.agents import load_bundled
 
-    Those of the functions that it hands keywords on to come first.
-    """
-    import inspect
-
-    skipped = ("env", "seed", "self", "method", "choices")
-    functions = [
-        function for function in getattr(factory, "hands_on_to", ()) if inspect.isfunction(function)
-    ]
-    handed_on = {
-        name: function for each in functions for name, function in describe_options(each).items()
-    }
-    parameters = inspect.signature(factory).parameters
-    defaults = {
-        name: None if function.default is function.empty else function.default
-        for name, function in parameters.items()
-        if name not in skipped and function.kind is not function.VAR_KEYWORD
-    }
-    lines = (
-        (inspect.getdoc(factory) or "")
-        .replace("``", "")
-        .partition("Args:\n")[2]
-        .partition("\n\n")[0]
-    )
-    meaning: dict[str, str] = {}
-    name = ""
-    for line in lines.splitlines():
-        if not line.startswith(" " * 5):
-            name, _, line = line.strip().partition(":")
-        meaning[name] = f"{meaning.get(name, '')} {line.strip()}".strip()
-    described = {
-        name: {"default": defaults.get(name), "meaning": meaning.get(name, "")}
-        for name in {**defaults, **meaning}
-        if name not in skipped
-    }
-    return {**handed_on, **described}
+    options = load_bundled("agents:list_options")(factory)
+    return {name: option._asdict() for name, option in options.items()}
 
 
 def options_table(document: dict[str, Any]) -> Any:

@@ -20,7 +20,9 @@ FULL = 2.0
 
 
 class FlatUnits:
-    """Observes the current unit of a placement that is made unit by unit.
+    """Observes the current unit of a placement that is made unit by unit, or of several at once.
+
+    Leading axes, written ``...``, are those of the placements that ``begin`` was given.
 
     Args:
         twin: The problem, costs and schedule.
@@ -35,6 +37,7 @@ class FlatUnits:
         supported = self.problem.supported
         # All times are in `FINENESS` parts of a mean unit's.
         scale_ms = float(tasks.ms[supported].mean()) / FINENESS or 1.0
+        self.is_device = np.eye(supported.shape[1], dtype=np.bool_)
         self.own = np.where(supported, tasks.ms, 0.0) / scale_ms
         self.transfer, self.maker = tasks.transfer_ms / scale_ms, tasks.tensors.source
         # The tensors that each unit reads, their makers, and those that it makes for others.
@@ -48,6 +51,7 @@ class FlatUnits:
         out = np.array([self.transfer[made, :, single].sum(axis=0) for made in self.makes])
         self.fixed[:, OUTGOING], self.fixed[:, TOTAL] = out, self.own + out
         self.fixed[:, OWN] = self.fixed[:, NEAR] = self.own
+        self.fixed[:, MEMORY] = np.where(supported, 0.0, FULL)
         compared = self.fixed[:, [OWN, TOTAL, NEAR]]
         self.fixed[:, [OWN, TOTAL, NEAR]] = compared - compared[..., single, None]
         self.limit_bytes = np.maximum(self.problem.limits_bytes, 1.0)  # infinite: never full
@@ -62,56 +66,61 @@ class FlatUnits:
         return spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
 
     def begin(self, assignment: IntArray) -> None:
-        """Start with (n_units,) devices of units that have not been placed yet."""
-        n_tensors, n_devices = len(self.maker), self.own.shape[1]
+        """Start with (..., n_units) devices of units that have not been placed yet."""
+        *several, n_units = assignment.shape
         self.device = assignment.copy()
-        self.there = np.zeros((n_tensors, n_devices), dtype=np.bool_)
-        self.there[np.arange(n_tensors), assignment[self.maker]] = True
-        self.used_bytes, self.free = np.zeros(n_devices), np.zeros(n_devices)
-        self.finish = np.zeros(len(self.own))
+        self.there = self.is_device[assignment[..., self.maker]]
+        self.used_bytes, self.free = np.zeros((2, *several, self.own.shape[1]))
+        self.finish = np.zeros((*several, n_units))
 
-    def place(self, unit: int, device: int) -> None:
-        """Place a unit."""
+    def place(self, unit: int, device: IntArray) -> None:
+        """Place a unit on (...) devices."""
+        chosen = self.is_device[device]
         if self.schedule != "serial":
-            self.finish[unit] = self.free[device] = self.compute_finish(unit)[device]
-        self.device[unit] = device
+            finish = self.compute_finish(unit)
+            self.free = np.where(chosen, finish, self.free)
+            self.finish[..., unit] = np.where(chosen, finish, 0.0).sum(axis=-1)
+        self.device[..., unit] = device
         # Its inputs are there now, for later readers too; what it makes is there alone.
-        self.there[self.reads[unit], device] = True
-        self.there[self.makes[unit]] = False
-        self.there[self.makes[unit], device] = True
+        self.there[..., self.reads[unit], :] |= chosen[..., None, :]
+        self.there[..., self.makes[unit], :] = chosen[..., None, :]
         if self.problem.limited:
             self.used_bytes += self.problem.memory.shared[device] * self.problem.unit_bytes[unit]
 
     def compute_incoming(self, unit: int) -> FloatArray:
-        """(devices,) transfers of the inputs that no earlier reader has brought there."""
+        """(..., devices) transfers of the inputs that no earlier reader has brought there."""
         tensors = self.reads[unit]
-        moves = self.transfer[tensors, self.device[self.makers[unit]]]
-        incoming: FloatArray = (moves * ~self.there[tensors]).sum(axis=0)
+        moves = self.transfer[tensors, self.device[..., self.makers[unit]]]
+        incoming: FloatArray = (moves * ~self.there[..., tensors, :]).sum(axis=-2)
         return incoming
 
     def compute_finish(self, unit: int) -> FloatArray:
-        """(devices,) the unit's end, after all units that have been placed there."""
+        """(..., devices) the unit's end, after all units that have been placed there."""
         if self.schedule == "load":  # no device waits, and transfers to it count as its work
             return self.free + self.own[unit] + self.compute_incoming(unit)
         makers = self.makers[unit]
-        arrivals = self.finish[makers, None] + self.transfer[self.reads[unit], self.device[makers]]
-        finish: FloatArray = np.maximum(self.free, arrivals.max(axis=0, initial=0.0))
+        moves = self.transfer[self.reads[unit], self.device[..., makers]]
+        arrivals = self.finish[..., makers, None] + moves
+        finish: FloatArray = np.maximum(self.free, arrivals.max(axis=-2, initial=0.0))
         return finish + self.own[unit]
 
     def observe(self, unit: int) -> Float32Array:
-        """(len(COLUMNS) * n_devices,) the columns of all devices for a unit."""
-        seen, single = self.fixed[unit].copy(), self.single
-        seen[INCOMING] = incoming = self.compute_incoming(unit)
-        seen[TOTAL : NEAR + 1] += incoming - incoming[single]
+        """(..., len(COLUMNS) * n_devices) the columns of all devices for a unit."""
+        several, single, fixed = self.device.shape[:-1], self.single, self.fixed[unit]
+        seen = np.zeros((*several, len(COLUMNS), self.n_devices))
+        here = seen[..., : fixed.shape[1]]  # without padding
+        here[:] = fixed
+        incoming = self.compute_incoming(unit)
+        here[..., INCOMING, :] = incoming
+        here[..., TOTAL : NEAR + 1, :] += (incoming - incoming[..., single, None])[..., None, :]
         if self.schedule != "serial":
             finish = self.compute_finish(unit)
-            seen[FINISH] = finish - finish[single]
-        seen[TIMES] = np.arcsinh(seen[TIMES])
-        seen[PRODUCER, self.device[self.makers[unit]]] = 1.0
+            here[..., FINISH, :] = finish - finish[..., single, None]
+        times = here[..., TIMES, :]
+        np.arcsinh(times, out=times)
+        here[..., PRODUCER, :] = self.is_device[self.device[..., self.makers[unit]]].any(axis=-2)
         if self.problem.limited:
             taken = (self.used_bytes + self.problem.unit_bytes[unit]) / self.limit_bytes
-            seen[MEMORY] = np.minimum(taken, FULL)
-        seen[MEMORY, ~self.problem.supported[unit]] = FULL
-        if seen.shape[1] < self.n_devices:
-            seen = np.pad(seen, [(0, 0), (0, self.n_devices - seen.shape[1])])
-        return seen.ravel().astype(np.float32)
+            supported = self.problem.supported[unit]
+            here[..., MEMORY, :] = np.where(supported, np.minimum(taken, FULL), FULL)
+        return seen.reshape(*several, -1).astype(np.float32)

@@ -50,6 +50,10 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     Everything else is as in [all environments](env.py).
 
+    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
+    environments together, with the info keys of `SimulatedVectorEnv`: of 16 about four times as
+    many steps a second as of one. Measured environments step one after another.
+
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
     devices that cannot run it, or have too little memory left for it.
@@ -149,7 +153,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         start = ("best-single" if observe == FLAT else "first") if start is None else start
         reward = ("saving" if observe == FLAT else "improvement") if reward is None else reward
         check_choice("start", start, STARTS)
-        check_choice("reward", reward, PER_UNIT_REWARDS)
+        rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
         self.twin = twin
@@ -261,7 +265,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
                 f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
             )
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
-        placed = int(self.base.layout.where_present(device))
+        placed = self.base.layout.where_present(device)
         self.assignment[self.current] = placed
         if self.flat is not None:
             self.flat.place(self.current, placed)
@@ -363,25 +367,27 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 def observe_unit(
     observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
 ) -> Observation:
-    """The observation of ``PerUnitEnv`` before a unit is placed.
+    """The observation of ``PerUnitEnv`` before a unit is placed, or several at once.
 
     Args:
         observer: That of the environment.
-        assignment: (n_units,) the placement so far.
+        assignment: (n_units,) the placement so far, or (k, n_units) placements.
         current: The unit to place, or the number of units at the end.
-        start_ms: (n_units,) when each unit starts; None where no schedule is known.
+        start_ms: When each unit starts, likewise; None where no schedule is known.
     """
-    n_units = observer.problem.n_units
-    visited = np.zeros(observer.n_nodes, dtype=np.int8)
-    visited[:current] = 1
-    start = np.zeros(observer.n_nodes, dtype=np.float32)
+    *several, n_units = assignment.shape
+    visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)
+    visited[..., :current] = 1
+    start = np.zeros(visited.shape, dtype=np.float32)
     if start_ms is not None:
-        start[:n_units] = start_ms / (start_ms.max() or 1.0)
+        latest = start_ms.max(axis=-1, keepdims=True)
+        start[..., :n_units] = start_ms / np.where(latest == 0.0, 1.0, latest)
     units = IndexBox(observer.n_nodes, (1,))
+    observe = observer.observe_batch if several else observer.observe
     return {
-        **observer.observe(assignment, current),
-        "step": units.share(np.array([current])),
-        "current_unit": units.share(np.array([min(current, n_units - 1)])),
+        **observe(assignment, current),
+        "step": units.share(np.full((*several, 1), current)),
+        "current_unit": units.share(np.full((*several, 1), min(current, n_units - 1))),
         "visited": visited,
         "start": start,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -43,6 +44,15 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     if not joint:
         check_placement_alone(base.decisions)
     return base
+
+
+def find_wrapper(env: gym.Env[Any, Any]) -> str:
+    """The class of the outermost wrapper that ``gym.make`` has not added; empty without one."""
+    while isinstance(env, gym.Wrapper):
+        if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
+            return type(env).__name__
+        env = env.env
+    return ""
 
 
 def find_semantics(env: DevicePlacementEnv) -> Semantics | None:

@@ -37,7 +37,7 @@ def place(model: Policy, env: gym.Env[Any, Any]) -> Placement:
         repair = "" if base.repair else "make the environment with repair=True, or "
         raise UserError(
             f"the placement of {type(model).__name__} is infeasible: {info['error']}. To deploy "
-            f"one, {repair}take the best of its training, which "
-            "agents.common.callbacks.BestPlacementCallback(path) saves"
+            f"one, {repair}take model.best.placement, the best of its training, which "
+            "agents.common.callbacks.BestPlacementCallback keeps"
         )
     return base.placement()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import numpy as np
 
 from placement_gym.base.arguments import check_choice
+from placement_gym.base.errors import UserError
 
 
 class Outcome(Protocol):
@@ -60,7 +61,21 @@ def get_reward(name: str) -> Reward:
     """Return the reward function of a name, a key of ``REWARDS``.
 
     Raises:
-        ValueError: The name is unknown; the message lists all.
+        UserError: The name is unknown; the message lists all.
     """
-    check_choice("reward", name, REWARDS)
+    check_reward(name, REWARDS)
     return REWARDS[name]
+
+
+def check_reward(name: Any, names: Collection[str]) -> None:
+    """Raise unless it is one of these names.
+
+    Raises:
+        UserError: It is not; for a function the message says how to use it.
+    """
+    if callable(name):
+        raise UserError(
+            f"reward must be one of {', '.join(names)}, not a function: any other reward is a "
+            "gymnasium.Wrapper, see docs/how_to/reward.md"
+        )
+    check_choice("reward", name, names)

@@ -12,7 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
+from placement_gym.envs.options import RENDER_MODES
 
 Info = dict[str, Any]
 
@@ -20,15 +22,33 @@ Info = dict[str, Any]
 class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
     """The base: spaces, seeds, masks of infos, and how the end of an episode is reported."""
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+    metadata = {  # noqa: RUF012  as VectorEnv declares it
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": RENDER_MODES,
+        "render_fps": 1,
+    }
     autoreset_mode = AutoresetMode.SAME_STEP
     """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
 
     def set_spaces(
-        self, num_envs: int, observation: gym.Space[Any], action: gym.Space[Any]
+        self,
+        num_envs: int,
+        env: gym.Env[Any, Any],
+        observation: gym.Space[Any],
+        max_episode_steps: int | None,
     ) -> None:
-        """Set the number of environments, and the spaces of one and of all."""
-        self.num_envs = num_envs
+        """Set the number of environments, and the spaces of one and of all.
+
+        Args:
+            num_envs: Their number.
+            env: One of them.
+            observation: The space of its observations.
+            max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
+        """
+        if max_episode_steps is not None:
+            check_integer("max_episode_steps", max_episode_steps, 1)
+        self.max_episode_steps = max_episode_steps or np.inf
+        self.num_envs, self.render_mode, action = num_envs, env.render_mode, env.action_space
         self.single_observation_space, self.single_action_space = observation, action
         self.observation_space = batch_space(observation, num_envs)
         self.action_space = batch_space(action, num_envs)

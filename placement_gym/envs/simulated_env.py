@@ -20,6 +20,7 @@ from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 if TYPE_CHECKING:
     from placement_gym.backends.simulated.joint import JointBackend
+    from placement_gym.problem.costs.table import CostTable
 
 
 class SimulatedEnv(DevicePlacementEnv):
@@ -39,7 +40,10 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
-    together.
+    together, and `gym.make_vec("DevicePlacement-v0", 4)` measures them with one reference. Of the
+    info they have `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
+    `speedup_vs_best_single`, `feasible` and `repaired`, and with `vectorization_mode="sync"` all.
+    An episode that ends begins again in the same step; `final_obs` and `final_info` hold its end.
 
     ## Priority and Fusion
     With `schedule="event"` an action can decide more than the placement.
@@ -84,24 +88,25 @@ class SimulatedEnv(DevicePlacementEnv):
     * v0: Initial version.
 
     Args:
-        model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
-            as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
-            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators); or a
-            generated one as ``"family-attention-120-seed7"``, see ``graph.generated``.
-        devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and for a
-            workload the published devices. Kinds are CPU, GPU and NPU (and ACC for a workload),
-            with an index as in ``"GPU.1"``; any other name must state its ``roofline``, unless
-            ``costs`` is a file. A workload also takes counts, ``"1cpu+2acc@0.3"``: two
-            accelerators that hold 30 % of the memory each.
+        model: As for ``MeasuredEnv``; or a ``CostGraph`` of your own, or its ``.json``; or a
+            published workload's ``.json``; or a synthetic graph as ``"synthetic-layered-1000"``,
+            ``"synthetic-series-parallel-80000"``, ``"unrolled-lstm-50000"``,
+            ``"stacked-bert-80000"`` (about that many operators); or a generated one as
+            ``"family-attention-120-seed7"``, see ``graph.generated``.
+        devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and the own devices
+            of a workload or a ``CostGraph``, which needs costs on all that are named. Kinds are
+            CPU, GPU and NPU (and ACC for a workload), with an index as in ``"GPU.1"``; any other
+            name must state its ``roofline``, unless the costs are given. A workload also takes
+            counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
         granularity: As for ``MeasuredEnv``; a workload's units are its colour classes, or with
-            ``"op"`` its nodes.
+            ``"op"`` its nodes, as those of a ``CostGraph`` always are.
         graph: As for ``MeasuredEnv``.
         objective: ``"latency"``, or ``"throughput"``: the time between two results.
         costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
-            workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
+            workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its file.
             None takes the analytic or published ones.
         schedule: What a latency means: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
-            axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
+            axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         shapes: As for ``MeasuredEnv``.
         inputs: As for ``MeasuredEnv``. Costs are those at their sizes; memory by lifetime counts
@@ -130,7 +135,7 @@ class SimulatedEnv(DevicePlacementEnv):
         devices: DevicesArgument = None,
         constraints: Any = None,
         objective: str = "latency",
-        costs: str | Path | None = None,
+        costs: str | Path | CostTable | None = None,
         schedule: str | Mapping[str, Any] | None = None,
         noise: float = 0.0,
         decisions: Sequence[str] = PLACEMENT_ALONE,

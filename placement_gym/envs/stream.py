@@ -22,7 +22,7 @@ from placement_gym.envs.stream_problem import (
     make_weights_space,
     read_weights,
 )
-from placement_gym.graph.families.problems import SEEDS
+from placement_gym.graph.families.problems import SEEDS, split_of_seed
 from placement_gym.graph.families.stream import (
     MAX_DEVICES,
     MAX_EDGES,
@@ -67,7 +67,8 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Action Space
     With `action="weights"` a `Box(-1, 1, (9,))`. Units are placed in the order of their first
     operators. The score of a device is when the unit would be ready there, and the unit's time,
-    with the terms below; the smallest score wins among devices with room for it.
+    with the terms below; the smallest score wins among devices with room for it. Zeros are a
+    price and tastes in the middle of their ranges, not earliest finish.
 
     | number | weight | at -1 and 1 |
     | --- | --- | --- |
@@ -92,13 +93,21 @@ class StreamEnv(gym.Env[Any, Any]):
     with its devices.
 
     ## Rewards
-    log(floor / latency). The floor is the best of list scheduling by earliest finish, filling
-    devices in order, and single devices. A placement that does not fit even when repaired counts
-    as ten floors.
+    log(floor / latency). The floor is the best of list scheduling by earliest finish
+    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices, so that
+    `exp` of a mean reward is a geometric mean of speed-ups over it. A placement that does not fit
+    even when repaired counts as ten floors.
+
+    `placement_gym.solvers.lookahead` is a stronger floor, of tens of milliseconds
+    ([table](../../docs/results/stream.md)).
 
     ## Starting State
-    A problem that is drawn from the first `n_problems` seeds of the split, the same for
-    `episodes` episodes. `reset(options={"problem": 10_007})` begins with that of a seed.
+    A problem that is drawn from the first `n_problems` of the split, the same for `episodes`
+    episodes. A problem is a seed, from 0 to 9999 in `"validation"`, from 10000 to 19999 in
+    `"test"` and from 20000 in `"train"`. `reset(options={"problem": 10_007})` begins with that one,
+    and refuses those of other splits. `reset(seed=...)` seeds which problems are drawn and
+    nothing else: the same action for the same problem has the same reward, as random tastes
+    are seeded by the problem.
 
     ## Episode End
     After one step.
@@ -135,7 +144,7 @@ class StreamEnv(gym.Env[Any, Any]):
         action: ``"weights"`` or ``"units"``.
         observation: ``"statistics"`` or ``"graph"``.
         episodes: Episodes of a problem before the next one is drawn.
-        make_problem: A function that makes the problem of a seed, a
+        make_problem: A function that makes the problem of a seed, a ``CostGraph`` or a
             ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
             ``devices`` and ``schedule``; graphs must keep to ``sizes``.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
@@ -181,7 +190,7 @@ class StreamEnv(gym.Env[Any, Any]):
             check_choice("schedule", schedule, PRESETS)
         if make_problem is not None and not callable(make_problem):
             raise UserError(f"make_problem must be a function of a seed, not {make_problem!r:.80}")
-        self.seeds, self.episodes = seeds, episodes
+        self.split, self.seeds, self.episodes = split, seeds, episodes
         self.weighted, self.observes_graph = action == WEIGHTS, observation == GRAPH
         specs = None if devices is None else resolve_devices(devices, "simulated")
         n_devices = max(MAX_DEVICES, len(specs or ()))
@@ -206,6 +215,20 @@ class StreamEnv(gym.Env[Any, Any]):
         self.problem_seed, self.current = seed, self.find_problem(seed)
         self.place: Any = self.current.host
 
+    def check_problem(self, seed: Any) -> int:
+        """The seed if its problem is of this environment's split.
+
+        Raises:
+            UserError: It is of another split, or no seed; the message has the range.
+        """
+        check_integer("option 'problem'", seed, 0)
+        if (split := split_of_seed(seed)) != self.split:
+            raise UserError(
+                f"problem {seed} is of the split {split}; {self.split} has problems "
+                f"{SEEDS[self.split].start} to {SEEDS[self.split][-1]}"
+            )
+        return int(seed)
+
     def find_problem(self, seed: int) -> StreamProblem:
         """The problem of a seed, with its scheduler, statistics and floor."""
         return find_problem(self.make_problem, seed, self.padded)
@@ -216,18 +239,17 @@ class StreamEnv(gym.Env[Any, Any]):
         """Start an episode of the next problem.
 
         Args:
-            seed: Seeds which problems are drawn, and tastes of devices.
-            options: ``{"problem": seed}`` chooses one.
+            seed: Seeds which problems are drawn.
+            options: ``{"problem": seed}`` chooses one of the split.
 
         Raises:
-            UserError: There is no such option, or no such problem.
+            UserError: There is no such option, or the split has no such problem.
         """
         super().reset(seed=seed)
         for name in options or {}:
             check_choice("an option of reset", name, (PROBLEM,))
         if options:
-            check_integer("option 'problem'", options[PROBLEM], 0)
-            self.take(int(options[PROBLEM]))
+            self.take(self.check_problem(options[PROBLEM]))
             self.left = 1
         elif seed is not None or not self.left:
             self.take(self.seeds[int(self.np_random.integers(len(self.seeds)))])
@@ -244,12 +266,15 @@ class StreamEnv(gym.Env[Any, Any]):
             UserError: The action has another shape or range.
         """
         if self.weighted:
-            places, costs_ms = self.current.scheduler.find_best(
-                read_weights(np.asarray(action)[None]), self.np_random
-            )
+            weights = read_weights(np.asarray(action)[None])
+            places, costs_ms = self.current.scheduler.find_best(weights, self.make_tastes())
             return self.finish(places[0], float(costs_ms[0]))
         cost, place = self.current.repair(self.current.observer.layout.parse(action))
         return self.finish(place, cost)
+
+    def make_tastes(self) -> np.random.Generator:
+        """The source of random tastes: equal for a problem, so that equal actions are equal."""
+        return np.random.default_rng(self.problem_seed)
 
     def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """End the episode with (n_units,) devices and their cost in ms."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -22,12 +22,16 @@ from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.list_policy.floors import earliest_finish
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.cost_graph import CostGraph
+
 CACHE_SIZE = 1024
 """Problems in the cache: ours, a fifth of a gigabyte."""
-MakeProblem = Callable[[int], SampledProblem]
+MakeProblem = Callable[[int], "SampledProblem | CostGraph"]
 """Makes the problem of a seed."""
 
 
@@ -43,17 +47,17 @@ class StreamProblem:
         statistics: (``N_STATISTICS``,) float32.
         host: (n_units,) the reference device for each unit.
         reference_ms: Latency of the reference device, memory ignored.
-        floor_ms: Latency that rewards compare with: of the best of list scheduling by earliest
-            finish, filling in order and single devices, repaired where they do not fit.
+        floor_ms: Latency that rewards compare with: of the best of ``solvers.earliest_finish``,
+            repaired where it does not fit, filling in order and single devices.
     """
 
-    def __init__(self, sampled: SampledProblem, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sampled: SampledProblem | CostGraph, sizes: Mapping[str, int]) -> None:
         self.sampled, self.sizes = sampled, sizes
         kwargs = sampled.env_kwargs()
         spec = ModelSpec(kwargs["model"], kwargs["granularity"], "folded", None, None, None)
         twin = build_simulated_problem(spec, kwargs["devices"])
         semantics = parse_schedule(
-            kwargs.get("schedule", "serial"), kwargs.get("objective", "latency")
+            kwargs.get("schedule", twin.schedule), kwargs.get("objective", "latency")
         )
         self.problem = twin.problem
         self.simulator = Simulator(twin.problem.units, twin.costs, semantics)
@@ -65,11 +69,11 @@ class StreamProblem:
 
     def compute_floor(self) -> float:
         """See the class; the reference's latency if none of these is feasible."""
-        _, listed_ms = self.scheduler.find_best(np.zeros((1, N_WEIGHTS)), np.random.default_rng(0))
+        listed_ms, _ = self.repair(earliest_finish(self.problem, self.simulator))
         simple = [fill_in_order(self.problem, self.simulator.costs)]
         simple += [self.problem.single(device) for device in range(len(self.problem.devices))]
         costs = [self.evaluate(place)[0] for place in simple]
-        best = min(*listed_ms.tolist(), *costs)
+        best = min(listed_ms, *costs)
         return float(best) if np.isfinite(best) else self.reference_ms
 
     def evaluate(self, place: IntArray | UInt8) -> tuple[float, UInt8]:

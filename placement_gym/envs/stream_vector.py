@@ -28,16 +28,20 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
 
     Args:
         num_envs: Episodes per step.
+        max_episode_steps: Steps after which episodes are truncated; all of them have one.
         kwargs: As for ``StreamEnv``.
 
     Raises:
         UserError: ``num_envs`` is not a positive integer, or another argument is wrong.
     """
 
-    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+    ) -> None:
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
-        self.set_spaces(num_envs, self.envs[0].observation_space, self.envs[0].action_space)
+        env = self.envs[0]
+        self.set_spaces(num_envs, env, env.observation_space, max_episode_steps)
 
     def reset(
         self,
@@ -83,8 +87,8 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         return (
             self.batch([observation for observation, _ in begun]),
             np.array(rewards),
-            always.copy(),
-            ~always,
+            always,
+            np.full(self.num_envs, self.max_episode_steps == 1),
             info,
         )
 
@@ -95,9 +99,13 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         results = find_best_of_each(
             [env.current.scheduler for env in self.envs],
             read_weights(actions, self.num_envs),
-            [env.np_random for env in self.envs],
+            [env.make_tastes() for env in self.envs],
         )
         return [env.finish(*result) for env, result in zip(self.envs, results, strict=True)]
+
+    def render(self) -> tuple[Any, ...] | None:
+        """The last placement of each environment, as ``StreamEnv.render``."""
+        return None if self.render_mode is None else tuple(env.render() for env in self.envs)
 
     def batch(self, observations: list[Any]) -> Any:
         """Observations one below another, in fresh arrays."""

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from placement_gym.backends.protocol import compute_cost_ms
+from placement_gym.backends.protocol import Measurement, compute_cost_ms
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
@@ -42,6 +42,17 @@ class Outcomes:
     repaired: BoolArray
     excess_share: FloatArray
 
+    @classmethod
+    def of(cls, measurement: Measurement, num_envs: int) -> Outcomes:
+        """Those of environments with one placement."""
+        return cls(
+            np.full(num_envs, measurement.latency_ms),
+            measurement.reference_ms,
+            np.full(num_envs, measurement.feasible),
+            np.full(num_envs, measurement.repaired),
+            np.full(num_envs, measurement.excess_share),
+        )
+
     @property
     def speedup(self) -> FloatArray:
         return self.reference_ms / self.latency_ms
@@ -69,9 +80,11 @@ class PlacementVectorEnv(
         horizon: Placements per episode; None takes the environment's.
         reward: Name of a reward; None takes the environment's.
         observe_graph: Whether observations carry the graph; None takes the environment's.
+        max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
 
     Raises:
-        ValueError: ``num_envs`` or ``horizon`` is not a positive integer, or the reward is unknown.
+        ValueError: ``num_envs``, ``horizon`` or ``max_episode_steps`` is not a positive integer, or
+            the reward is unknown.
     """
 
     def __init__(
@@ -81,6 +94,7 @@ class PlacementVectorEnv(
         horizon: int | None = None,
         reward: str | None = None,
         observe_graph: bool | None = None,
+        max_episode_steps: int | None = None,
     ) -> None:
         check_integer("num_envs", num_envs, 1)
         self.env = env
@@ -89,22 +103,15 @@ class PlacementVectorEnv(
         self.reward = env.reward if reward is None else rewards.get_reward(reward)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
-        self.set_spaces(num_envs, self.observer.space(), env.action_space)
+        self.set_spaces(num_envs, env, self.observer.space(), max_episode_steps)
         self.first_rows = np.tile(env.reference_row(), (num_envs, 1))
         self.start_episodes()
 
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
-        reference = self.env.reference
         self.rows = self.first_rows
         self.steps = 0
-        self.outcomes = Outcomes(
-            np.full(self.num_envs, reference.latency_ms),
-            reference.reference_ms,
-            np.ones(self.num_envs, dtype=np.bool_),
-            np.zeros(self.num_envs, dtype=np.bool_),
-            np.zeros(self.num_envs),
-        )
+        self.outcomes = Outcomes.of(self.env.reference, self.num_envs)
 
     def reset(
         self,
@@ -150,22 +157,25 @@ class PlacementVectorEnv(
         previous, self.outcomes = self.outcomes, self.evaluate(rows)
         self.steps += 1
         reward = np.asarray(self.reward(self.outcomes, previous), dtype=np.float64)
-        done = self.steps >= self.horizon
+        if self.render_mode == "human":
+            self.render()
+        terminated = np.full(self.num_envs, self.steps >= self.horizon)
+        truncated = np.full(self.num_envs, self.steps >= self.max_episode_steps)
         observation, info = self.observe(), self.get_info()
-        if done:
+        if terminated[0] or truncated[0]:
             self.start_episodes()
             ends = self.report_ends(self.unbatch(observation), info)
             observation, info = self.observe(), self.get_info() | ends
-        terminated = np.full(self.num_envs, done)
-        return observation, reward, terminated, np.zeros_like(terminated), info
+        return observation, reward, terminated, truncated, info
 
-    def evaluate(self, rows: IntArray) -> Outcomes:
+    def evaluate(self, rows: IntArray, keep: BoolArray | None = None) -> Outcomes:
         """Evaluate placements, repaired where the environment does; they become the current ones.
 
         Args:
             rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
+            keep: (num_envs, n_units) bool, units that a repair moves only if it must.
         """
-        rows, repaired = self.env.repair_rows(rows)
+        rows, repaired = self.env.repair_rows(rows, keep)
         latency_ms, feasible = self.evaluate_rows(rows)
         excess_share = np.zeros(self.num_envs)
         if not feasible.all():
@@ -201,6 +211,26 @@ class PlacementVectorEnv(
             }
         )
 
+    def render(self) -> tuple[Any, ...] | None:
+        """The current placement of each environment, as ``DevicePlacementEnv.render``."""
+        if self.render_mode is None:
+            return None
+        return tuple(self.render_one(number) for number in range(self.num_envs))
+
+    def render_one(self, number: int) -> Any:
+        """The current placement of one environment."""
+        env, outcomes, row = self.env, self.outcomes, self.rows[number]
+        assignment, error = row[: env.problem.n_units], ""
+        if not outcomes.feasible[number]:
+            error = env.backend.infeasibility(row) or "it failed"
+        measurement = Measurement(
+            float(outcomes.latency_ms[number]),
+            outcomes.reference_ms,
+            n_submodels=env.problem.count_submodels(assignment),
+            error=error,
+        )
+        return env.painter.render(self.render_mode, env.problem, assignment, measurement)
+
     def close_extras(self, **kwargs: Any) -> None:
         """Close the shared environment."""
         self.env.close()
@@ -215,16 +245,19 @@ class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDA
 
     Args:
         num_envs: Placements per step.
-        kwargs: As for ``MeasuredEnv``, without ``render_mode``.
+        max_episode_steps: See ``PlacementVectorEnv``.
+        kwargs: As for ``MeasuredEnv``.
 
     Raises:
         ValueError: ``num_envs`` is not a positive integer, or an argument of ``MeasuredEnv`` is
             wrong.
     """
 
-    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+    ) -> None:
         check_integer("num_envs", num_envs, 1)
-        super().__init__(MeasuredEnv(**kwargs), num_envs)
+        super().__init__(MeasuredEnv(**kwargs), num_envs, max_episode_steps=max_episode_steps)
 
 
 class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
@@ -235,16 +268,19 @@ class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, ND
 
     Args:
         num_envs: Placements per step.
-        kwargs: As for ``SimulatedEnv``, without ``render_mode``.
+        max_episode_steps: See ``PlacementVectorEnv``.
+        kwargs: As for ``SimulatedEnv``.
 
     Raises:
         ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
             wrong.
     """
 
-    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+    ) -> None:
         env = SimulatedEnv(**kwargs)
-        super().__init__(env, num_envs)
+        super().__init__(env, num_envs, max_episode_steps=max_episode_steps)
         self.exact = env.exact
         self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
 

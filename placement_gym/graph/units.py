@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -128,6 +126,10 @@ def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
         n: Number of nodes.
         strong: Whether edges have a direction, so that a component is what lies on cycles.
     """
+    # Takes as long to import as a simulated environment to make, and few models need it.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     matrix = csr_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
     return connected_components(matrix, strong, "strong")[1].astype(np.int64)
 

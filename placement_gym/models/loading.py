@@ -96,6 +96,11 @@ def load(
 
         return load_union(models, shapes, inputs, partial(load, extension=extension))
     ((model, _),) = models
+    if not isinstance(model, (str, Path, ov.Model)) or str(model).endswith(".json"):
+        raise UnsupportedModelError(
+            f"{model!r:.200} has nothing to measure, only to simulate, as in "
+            "DevicePlacementSim-v0: a model is a name, a file or an ov.Model"
+        )
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, inputs)

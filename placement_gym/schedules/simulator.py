@@ -143,8 +143,14 @@ class Simulator:
         """
         if self.semantics.schedule in TIMED:
             return self.timed.schedule(placement)
-        start = serial_starts(self.program, placement)
+        start = self.start_ms(placement)
         return self.latency_ms(placement), start, start + self.operator_ms(placement)
+
+    def start_ms(self, placement: UInt8) -> FloatArray:
+        """(n_operators,) start of each operator, as ``schedule`` has it."""
+        if self.semantics.schedule in TIMED:
+            return self.timed.schedule(placement)[1]
+        return serial_starts(self.program, placement)
 
     def operator_ms(self, placement: UInt8) -> FloatArray:
         """(n_operators,) time of each operator where it is placed."""

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from placement_gym.solvers.heuristics import propose_simple as propose_simple
     from placement_gym.solvers.heuristics import propose_single_devices as propose_single_devices
     from placement_gym.solvers.heuristics import propose_windows as propose_windows
+    from placement_gym.solvers.list_policy.floors import earliest_finish as earliest_finish
+    from placement_gym.solvers.list_policy.floors import lookahead as lookahead
     from placement_gym.solvers.list_scheduling import critical_path as critical_path
-    from placement_gym.solvers.list_scheduling import greedy as greedy
     from placement_gym.solvers.list_scheduling import heft as heft
     from placement_gym.solvers.list_scheduling import m_etf as m_etf
     from placement_gym.solvers.milp import serial_program as serial_program
@@ -41,12 +42,13 @@ SOURCES = {
     "SearchResult": "search.anytime",
     "Solution": "solution",
     "critical_path": "list_scheduling",
+    "earliest_finish": "list_policy.floors",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",
-    "greedy": "list_scheduling",
     "greedy_fill": "fill",
     "heft": "list_scheduling",
     "linear_pipeline": "pipelines.pipeline",
+    "lookahead": "list_policy.floors",
     "lower_bound": "bounds",
     "m_etf": "list_scheduling",
     "max_load": "programs.max_load",

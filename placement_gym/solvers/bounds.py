@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -62,13 +62,13 @@ def lower_bound(
         least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
         return Solution(None, least_ms, proven=False)
     # The simple bounds take milliseconds, hold at once and let the rest be cut off.
-    started = perf_counter()
+    started = now_s()
     simple_ms = load_ms(problem, costs, time_limit_s)
     overlaps = semantics.schedule in ("event", "list")
     if overlaps:
         simple_ms = max(simple_ms, path_ms(problem, costs))
     bound_ms = min(simple_ms, upper_ms)
-    left_s = time_limit_s - (perf_counter() - started)
+    left_s = time_limit_s - (now_s() - started)
     # A program of so many readings would not be built within the limit.
     many = len(problem.units.graph.moved.readers) > MAX_READINGS
     if left_s < 0.0 or many:
@@ -119,14 +119,14 @@ def bound_overlapping(
     problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float, upper_ms: float
 ) -> Solution:
     """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
-    started = perf_counter()
+    started = now_s()
     end = started + time_limit_s
     beam = Beam(problem, costs, semantics, end, MERGE_TOLERANCE)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
     # Each gives the highest bound of some best known values: the program of BERT's, beams of most
     # others.
     for attempt in ("program", "wide"):
-        left_s = end - perf_counter()
+        left_s = end - now_s()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "program":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 
 import highspy
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.solvers.linear import (
     MAX_TIME,
     MIN_OPTIMUM,
@@ -188,19 +188,19 @@ def minimize(
         gap: Relative distance to the bound at which the solver stops.
         max_nodes: Maximum number of nodes of the search tree, which unlike time is reproducible.
     """
-    end = perf_counter() + time_limit_s
+    end = now_s() + time_limit_s
     unit_ms, best = program.first_unit_ms, None
     for _ in range(MAX_UNIT_CHANGES):
         solver = Solver(program, unit_ms)
         solver.limit(gap, max_nodes)
         if start is not None:
             solver.start(*start)
-        result = solver.run(max(end - perf_counter(), 0.0))
+        result = solver.run(max(end - now_s(), 0.0))
         best = result if best is None or result.values is not None else best
         if result.values is None or is_accurate(result.objective, unit_ms):
             break
         unit_ms = choose_unit(result.objective)
-        if perf_counter() > end:
+        if now_s() > end:
             break
     assert best is not None
     return best

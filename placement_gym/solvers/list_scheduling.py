@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
@@ -119,62 +118,15 @@ def place_by_rank(
     start_ms: Callable[[PartialSchedule, int, float, float], float],
 ) -> IntArray:
     """(n_units,) devices of tasks by rank; ``start_ms`` of a device, inputs and a duration."""
-    tasks = Tasks.in_topological_order(problem.units, costs)
-    return place_in_order(problem, tasks, tasks.rank_order(), start_ms)
-
-
-def place_in_order(
-    problem: Problem,
-    tasks: Tasks,
-    order: IntArray,
-    start_ms: Callable[[PartialSchedule, int, float, float], float],
-) -> IntArray:
-    """(n_units,) devices of tasks in a topological order, each where it finishes first."""
-    partial, ms = PartialSchedule(problem, tasks), tasks.ms
-    for task in order.tolist():
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    ms = partial.tasks.ms
+    for task in partial.tasks.rank_order().tolist():
         ready = partial.ready_ms(task)
         starts = {
             d: start_ms(partial, d, ready[d], ms[task, d]) for d in partial.choices(task).tolist()
         }
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
         partial.place(task, device, starts[device])
-    return partial.device
-
-
-def greedy(problem: Problem, costs: CostTable, semantics: Semantics | None = None) -> IntArray:
-    """Place units one after another, each where it costs least given those before it.
-
-    Under a serial schedule that is the device of the least own time and transfers of inputs, those
-    left out that an earlier reader has brought there. Where devices work in parallel it is that
-    where the unit finishes first, in the simulator's own order and without gaps. Returns (n_units,)
-    devices.
-
-    Args:
-        problem: Units, devices, support and limits.
-        costs: Costs of the units' operators.
-        semantics: Meaning of a latency; None is serial.
-    """
-    if semantics is None or semantics.schedule == "serial":
-        return place_by_cost(problem, Tasks.of_units(problem.units, costs))
-    tasks = Tasks.in_topological_order(problem.units, costs)
-    order = np.arange(len(tasks)) if semantics.order == "fifo" else tasks.rank_order()
-    return place_in_order(problem, tasks, order, PartialSchedule.start_last_ms)
-
-
-def place_by_cost(problem: Problem, tasks: Tasks) -> IntArray:
-    """(n_units,) devices of units in order, each by its own time and its inputs' transfers."""
-    partial, end = PartialSchedule(problem, tasks), 0.0
-    there = np.zeros((len(tasks.tensor), len(problem.devices)), dtype=np.bool_)
-    for unit in range(len(tasks)):
-        tensors = partial.read[partial.first_read[unit] : partial.first_read[unit + 1]]
-        source = partial.device[tasks.tensors.source[tensors]]
-        # Units may depend on each other: what a later one makes is nowhere yet, and costs nothing.
-        moves = tasks.transfer_ms[tensors, source] * ~(there[tensors] | (source < 0)[:, None])
-        cost_ms = tasks.ms[unit] + moves.sum(axis=0)
-        device = min(partial.choices(unit).tolist(), key=cost_ms.__getitem__)
-        partial.place(unit, device, end)
-        there[tensors, device] = True
-        end += float(cost_ms[device])
     return partial.device
 
 

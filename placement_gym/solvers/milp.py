@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.problem.costs.table import CostTable
@@ -40,14 +39,14 @@ def serial_program(
         gap: See ``minimize``.
         max_nodes: See ``minimize``.
     """
-    end = perf_counter() + time_limit_s
+    end = now_s() + time_limit_s
     tasks = Tasks.of_units(problem.units, costs)
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        result = minimize(program, max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
+        result = minimize(program, max(end - now_s(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(result.bound, best_ms)
-        in_time = perf_counter() < end and max_nodes is None
+        in_time = now_s() < end and max_nodes is None
         # No placement outside of those excluded is better: the best one is the optimum.
         if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))

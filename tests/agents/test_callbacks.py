@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from fakes import placed
-from learned import PER_UNIT, hsdag, simulated, vectorize_toy
+from learned import PER_UNIT, SMALL_GO, hsdag, simulated, vectorize_toy
+from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
+import agents
 from agents.common import REINFORCE
-from agents.common.callbacks import Best, BestPlacementCallback
+from agents.common.callbacks import BestPlacementCallback
+from agents.common.placements import Best, BestPlacements
 from placement_gym.problem.placement import Placement
 
 
@@ -21,10 +24,10 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
     model.set_logger(configure(str(tmp_path), ["csv"]))
     best = BestPlacementCallback(tmp_path / "best.json")
     model.learn(200, best, log_interval=1)
-    assert best.best is not None
     env = simulated()
     placement = Placement.load(tmp_path / "best.json").assignment(env.problem)
     assert env.backend.evaluate(placement).latency_ms == pytest.approx(best.best.latency_ms)
+    assert model.best.latency_ms == best.best.latency_ms
     logged = (tmp_path / "progress.csv").read_text()
     for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
         assert name in logged
@@ -32,32 +35,55 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_best_placement_of_another_problem_is_forgotten(own: bool) -> None:
-    model = hsdag(vectorize_toy())
-    problem = simulated().problem.fingerprint() if own else "another"
-    model.best_placement = Best(np.zeros(7, dtype=np.int64), 1e9, 1e-9, problem)
+    model, base = hsdag(vectorize_toy()), simulated()
+    source = base.problem.fingerprint() if own else "another"
+    row = np.zeros(7, dtype=np.int64)
+    earlier = Best(row, 1e9, 1e-9, base.problem, source=source)
+    model.best = BestPlacements({base.observer.graph_id: earlier})
     callback = BestPlacementCallback()
     model.learn(8, callback)
-    assert callback.best is not None
     assert (callback.best.speedup == 1e9) == own
-    assert callback.best.problem == simulated().problem.fingerprint()
+    assert callback.best.only.source == base.problem.fingerprint()
+
+
+def seen_by(envs: Any) -> BestPlacementCallback:
+    """A callback at the beginning of a training."""
+    model = REINFORCE("MultiInputPolicy", envs, n_steps=7, baseline="per_step", device="cpu")
+    callback = BestPlacementCallback()
+    callback.init_callback(model)
+    callback.on_training_start({}, {})
+    return callback
 
 
 def test_infeasible_placements_are_never_the_best() -> None:
-    best = BestPlacementCallback()
-    best.init_callback(hsdag(vectorize_toy()))
+    callback = seen_by(vectorize_toy(1))
     fast = {"feasible": False, "speedup": 9.0, "latency_ms": 1.0}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [fast]}
-    assert best._on_step()
-    assert best.best is None
+    callback.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [fast]}
+    assert callback._on_step()
+    assert not callback.best
 
 
 def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
-    env = make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"})
-    model = REINFORCE("MultiInputPolicy", env, n_steps=7, baseline="per_step", device="cpu")
-    best = BestPlacementCallback()
-    best.init_callback(model)
-    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2}
+    callback = seen_by(make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"}))
+    graph, last = np.array([[5 / 2**24]]), {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2}
     info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7))}, "infos": [info]}
-    assert best._on_step()
-    np.testing.assert_array_equal(best.best.assignment, placed(last))
+    seen = {"placement": np.zeros((1, 7)), "graph_id": graph}
+    callback.locals = {"new_obs": seen, "infos": [info]}
+    assert callback._on_step()
+    assert callback.best[5].row.tolist() == [1, 1, 1, 1, 0, 0, 0]
+
+
+def test_where_problems_change_nothing_is_kept_and_learning_goes_on() -> None:
+    trainer = agents.make_trainer("gdp", problems=2, episodes=2, policy=SMALL_GO).learn(4)
+    assert not trainer.best
+    assert len(trainer.keeper.feasible) == 2
+
+
+def test_the_best_placement_is_kept_where_observations_are_flat() -> None:
+    env = make_vec_env(PER_UNIT, n_envs=2, env_kwargs={"model": "tiny", "observe": "flat"})
+    callback = BestPlacementCallback()
+    model = A2C("MlpPolicy", env, seed=0, device="cpu").learn(140, callback)
+    base = simulated()
+    best = model.best[base.observer.graph_id]
+    assert base.backend.evaluate(best.row).speedup == best.speedup >= 1.0
+    assert len(model.best.placement.units) == 7

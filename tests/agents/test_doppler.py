@@ -14,7 +14,7 @@ from fakes import diamond_costs, diamond_problem
 from learned import simulated
 
 from agents.common.weights import save_weights
-from agents.doppler.agent import make
+from agents.doppler import make
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import (
     Settings,
@@ -172,7 +172,7 @@ def test_a_policy_is_kept_without_its_graph(tmp_path: Path) -> None:
     save_weights(agent, tmp_path / "policy.safetensors")
     trained = {**QUICK, "weights": tmp_path / "policy.safetensors"}
     again = make(limited(), 1, **trained)
-    assert again.assignment.tolist() == agent.greedy.assignment.tolist()
+    assert again.assignment.tolist() == agent.assignment.tolist()
     other = make(limited(model="inception"), 1, **trained)
     assert len(other.assignment) == other.problem.n_units
 

@@ -21,7 +21,7 @@ from agents.common.callbacks import BestPlacementCallback
 from agents.common.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.common.vec_env import vectorize
 from agents.hsdag import HSDAGPolicy
-from agents.logits.agent import LogitsPolicy
+from agents.logits import LogitsPolicy
 from placement_gym import DevicePlacementEnv, DeviceSpec, make_twin
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
@@ -54,10 +54,8 @@ def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
     model.set_env(env)
     assert torch.equal(weights(model), learned)
     model.learn(60)
-    # a rollout of Placeto is an episode of a step for each of seven units; the greedy placement
-    # is evaluated at the end, unless it was the best
-    steps = 63 if name == "placeto" else 60
-    assert env.backend.evaluations - before in (steps, steps + 1)
+    # a rollout of Placeto is an episode of a step for each of seven units
+    assert env.backend.evaluations - before == (63 if name == "placeto" else 60)
     assert not torch.equal(weights(model), learned)
     assert env.action_space.contains(model.predict(env.reset()[0], deterministic=True)[0])
 
@@ -79,7 +77,7 @@ def test_an_algorithm_goes_on_where_steps_are_dear(algorithm: Any, policy: Any) 
     before = env.backend.evaluations
     model.set_env(env)
     model.learn(40)
-    assert env.backend.evaluations - before in (40, 41)
+    assert env.backend.evaluations - before == 40
 
 
 def test_an_agent_of_make_keeps_its_reward() -> None:
@@ -106,7 +104,7 @@ def test_rollouts_may_be_smaller_where_steps_are_dear(name: str) -> None:
     before, learned = env.backend.evaluations, weights(model)
     model.set_env(vectorize(env, num_envs=5, reward="log_speedup"))
     model.learn(15)
-    assert env.backend.evaluations - before in (15, 16)
+    assert env.backend.evaluations - before == 15
     assert not torch.equal(weights(model), learned)
 
 
@@ -116,10 +114,10 @@ def test_returns_of_a_twin_are_forgotten() -> None:
     model = agents.make("hsdag", make_twin(env), 0, **settings)
     model.learn(60)
     assert model.averages.known
-    assert model.evaluated.best
+    assert model.best
     model.set_env(env)
     assert not model.averages.known
-    assert not model.evaluated.best
+    assert not model.best
 
 
 @pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
@@ -132,9 +130,8 @@ def test_the_best_placement_of_a_twin_is_not_that_of_measured_steps(algorithm: A
     model.set_env(env)
     model.learn(20, measured)
     best = measured.best
-    assert best is not None
-    assert in_twin.best.problem != best.problem
-    assert best.latency_ms == env.evaluate(best.assignment).latency_ms
+    assert in_twin.best.only.source != best.only.source
+    assert best.latency_ms == env.evaluate(best.only.row).latency_ms
 
 
 def test_a_softened_policy_tries_other_placements_around_what_it_has_learned() -> None:

@@ -13,10 +13,9 @@ import torch
 from learned import SIMULATED, SMALL_GO, simulated
 from learned import small_go as agent
 
-from agents.common.graph_data import Graphs
-from agents.common.graphs import TensorDict
+from agents.common.graphs import Graphs, TensorDict
 from agents.common.weights import save_weights
-from agents.gdp.agent import make, make_gcn, make_trainer
+from agents.gdp import make, make_gcn, make_trainer
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
 from placement_gym.base.errors import UserError
@@ -136,11 +135,6 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
     with pytest.raises(UserError, match="does not fit this policy"):
         make_gcn(simulated(), 0, weights=tmp_path / "go.safetensors")
-
-
-def test_an_unknown_algorithm_is_refused() -> None:
-    with pytest.raises(UserError, match="ppp"):
-        make(simulated(), 0, algorithm="ppp")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sizes", [{"memory": 0}, {"segment": 0}, {"hidden": 30, "heads": 4}])

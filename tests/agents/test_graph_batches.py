@@ -18,8 +18,8 @@ from torch_geometric.nn import GATv2Conv, NNConv, SAGEConv
 import agents
 from agents.common import to_data
 from agents.common.encoder import CONVOLUTIONS, Encoder
-from agents.common.graph_data import Graphs, MissingGraphError, read_data
-from agents.common.graphs import GraphBatch
+from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
+from agents.common.pyg import read_data
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.scaling import read_graph_id
@@ -165,10 +165,12 @@ def test_a_batch_is_encoded_as_the_padded_observations_are(devices: bool) -> Non
     encoder = Encoder(hidden=16)
     seen = [observe(model, observe_devices=devices) for model in ("tiny", "resnet")]
     seen.sort(key=lambda one: one["graph_id"].item())
-    found = encoder(Batch.from_data_list([to_data(one) for one in seen]))
+    found = encoder(read_data(Batch.from_data_list([to_data(one) for one in seen])))
     rows = {key: torch.as_tensor(np.stack([one[key] for one in seen])) for key in seen[0]}
     torch.testing.assert_close(found, encoder(Graphs().batch(rows)[0]))
-    torch.testing.assert_close(found[: int(seen[0]["node_mask"].sum())], encoder(to_data(seen[0])))
+    torch.testing.assert_close(
+        found[: int(seen[0]["node_mask"].sum())], encoder(read_data(to_data(seen[0])))
+    )
 
 
 def test_an_observation_without_a_graph_names_the_option() -> None:
@@ -180,7 +182,7 @@ def test_an_observation_without_a_graph_names_the_option() -> None:
 def test_a_class_of_convolutions_is_accepted(conv: type[nn.Module]) -> None:
     encoder = Encoder(hidden=16, conv=conv)
     assert any(isinstance(module, conv) for module in encoder.modules())
-    encoder(to_data(observe("tiny"))).sum().backward()
+    encoder(read_data(to_data(observe("tiny")))).sum().backward()
     assert all(one.grad is not None for one in encoder.parameters())
 
 
@@ -199,12 +201,12 @@ def test_another_convolution_is_refused_with_what_is_accepted(conv: Any, remedy:
 def test_pytorch_geometric_is_imported_in_one_place() -> None:
     folder = Path(agents.__file__).parent
     found = [path for path in folder.rglob("*.py") if "torch_geometric" in path.read_text()]
-    assert found == [folder / "common/pyg.py"]
+    assert found == [folder / "common/graphs.py"]
 
 
 @pytest.mark.slow
 def test_import_hides_deprecations_and_keeps_warnings() -> None:
-    code = "import warnings, agents.common.pyg\nwarnings.warn('seen', DeprecationWarning)"
+    code = "import warnings, agents.common.graphs\nwarnings.warn('seen', DeprecationWarning)"
     command = [sys.executable, "-W", "error::DeprecationWarning", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert run.stderr.endswith("DeprecationWarning: seen\n")

@@ -13,9 +13,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.weights import save_weights
-from agents.graph_groups import GraphGroupsPolicy
-from agents.graph_groups.agent import make
-from agents.graph_groups.tables import Tables
+from agents.graph_groups import GraphGroupsPolicy, make
+from agents.graph_groups.networks import Tables
 
 CPU = torch.device("cpu")
 

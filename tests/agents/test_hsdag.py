@@ -29,11 +29,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch_geometric.nn import SAGEConv
 
 from agents.common import REINFORCE
-from agents.common.graph_data import MissingGraphError
-from agents.hsdag import HSDAGPolicy, rollout
-from agents.hsdag.agent import make
+from agents.common.graphs import MissingGraphError
+from agents.hsdag import PRESETS, HSDAGPolicy, groups, make
 from agents.hsdag.networks import Networks
-from agents.hsdag.presets import PRESETS
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
 
@@ -218,7 +216,7 @@ def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
 
 STEPS: Steps = [
     *((Networks, name) for name in ("encode", "score_edges", "pool_groups", "place_groups")),
-    (rollout, "parse"),
+    (groups, "parse"),
 ]
 """The five steps but for the update: 2.3, 2.4."""
 

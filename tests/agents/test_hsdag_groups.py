@@ -13,8 +13,7 @@ from stable_baselines3 import PPO
 
 from agents.common.graphs import MIN_COST
 from agents.common.vec_env import vectorize as vectorized
-from agents.hsdag import HSDAGOptions, HSDAGPolicy
-from agents.hsdag.agent import make
+from agents.hsdag import HSDAGOptions, HSDAGPolicy, make
 from agents.hsdag.networks import Groups, Networks
 from agents.hsdag.sampled_groups import SampledGroups
 

@@ -10,9 +10,7 @@ import torch
 from learned import SIMULATED, first_observation, read_table
 from stable_baselines3 import PPO
 
-from agents.hsdag import HSDAGPolicy
-from agents.hsdag.agent import make
-from agents.hsdag.presets import PRESETS
+from agents.hsdag import PRESETS, HSDAGPolicy, make
 from agents.hsdag.sampled_groups import SampledGroups
 from placement_gym.envs.rewards import REWARDS
 

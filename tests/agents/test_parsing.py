@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.hsdag.parsing import parse
+from agents.hsdag.groups import parse
 from placement_gym.base.arrays import IntArray
 
 

@@ -12,8 +12,7 @@ from learned import several, simulated
 from stable_baselines3.common.callbacks import ConvertCallback
 
 from agents.common.vec_env import vectorize
-from agents.post import Post
-from agents.post.agent import make
+from agents.post import Post, make
 
 
 def post(n: int = 10, **settings: Any) -> Post:
@@ -158,15 +157,15 @@ def test_learning_anew_forgets_an_unfinished_population() -> None:
     model = post()
     for _ in range(3):
         model.learn(30)
-    assert len(model.returns) == 30
+    assert len(model.rewards) == 30
 
 
 def test_saving_keeps_the_population(tmp_path: Path, constants: Any) -> None:
     constants(POPULATION_SIZE=500)
     model = post(50)
     model.learn(60)
-    assert len(model.returns) == 100
+    assert len(model.rewards) == 100
     model.save(tmp_path / "model.zip")
     loaded = Post.load(tmp_path / "model.zip", env=model.env)
-    assert loaded.returns == model.returns
+    assert loaded.rewards == model.rewards
     np.testing.assert_array_equal(loaded.actions, model.actions)

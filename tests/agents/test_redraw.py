@@ -14,8 +14,9 @@ from learned import SIMULATED, simulated, weights
 from torch import Tensor
 
 import agents
-from agents.common.following import FollowingDevices
-from agents.common.redraw import Redraws, draw_windows
+from agents.common.placements import BestPlacements
+from agents.graph_groups.following import FollowingDevices
+from agents.graph_groups.redraw import Redraws, draw_windows
 from placement_gym.base.errors import UserError
 
 LEADER = torch.tensor([[0, 0, 1, 1]])
@@ -84,9 +85,6 @@ def test_a_window_of_all_units_is_the_whole_distribution() -> None:
 def test_a_device_that_is_not_allowed_is_never_redrawn() -> None:
     allowed = torch.ones(1, 4, 3).bool()
     allowed[0, 3, 0] = False
-    placements = every_redraw()
-    devices = redrawn(placements, allowed=allowed)
-    assert torch.equal(devices.permits(placements), placements[:, 3] != 0)
     many = redrawn(BASE.expand(2_000, -1), allowed=allowed)
     assert (many.get_actions()[:, 3] != 0).all()
 
@@ -110,24 +108,27 @@ def make(redraw: int | None, **kwargs: Any) -> Any:
 def test_what_is_redrawn_is_the_best_placement_after_repair() -> None:
     model = make(20)
     model.learn(80)
-    (best,) = model.redraws.best.values()
+    redraws, (best,) = model.policy.redraws, model.best.values()
+    assert redraws.best is model.best
     base = simulated(devices=LIMITED)
-    assert not base.problem.infeasibility(best[1])
-    assert base.backend.evaluate(best[1]).speedup == pytest.approx(best[0])
-    assert best[0] == pytest.approx(np.exp(max(one["r"] for one in model.ep_info_buffer)), rel=0.01)
+    assert not base.problem.infeasibility(best.row)
+    assert base.backend.evaluate(best.row).speedup == pytest.approx(best.speedup)
+    returns = [one["r"] for one in model.ep_info_buffer]
+    assert best.speedup == pytest.approx(np.exp(max(returns)), rel=0.01)
 
 
 def test_draws_differ_from_the_best_placement_in_their_windows() -> None:
     model = make(20)
     model.learn(60)
-    seen = model.policy.obs_to_tensor(model._last_obs)[0]
+    seen, redraws = model.policy.obs_to_tensor(model._last_obs)[0], model.policy.redraws
     torch.manual_seed(0)
-    actions, windows = model.redraws.draw(seen, model.policy.decide(seen).distribution)
-    differs = actions.numpy() != next(iter(model.redraws.best.values()))[1]
+    actions, windows = redraws.draw(seen, model.policy.decide(seen).distribution)
+    (best,) = model.best.values()
+    differs = actions.numpy() != best.row
     assert differs.any(axis=1).mean() > 0.9
     assert not differs[~windows.numpy()].any()
     # a graph without a best placement is drawn as a whole
-    _, windows = Redraws({}).draw(seen, model.policy.decide(seen).distribution)
+    _, windows = Redraws(BestPlacements()).draw(seen, model.policy.decide(seen).distribution)
     assert windows.all()
 
 
@@ -142,20 +143,19 @@ def test_learning_is_as_without_it_until_it_begins() -> None:
     assert not torch.equal(off, on)
 
 
-def test_best_placements_are_saved(tmp_path: Path) -> None:
+def test_a_loaded_model_redraws_the_best_placement_of_before(tmp_path: Path) -> None:
     model = make(20).learn(60)
-    ((speedup, placed),) = model.evaluated.best.values()
+    ((graph, best),) = model.best.items()
     model.save(tmp_path / "model.zip")
-    loaded = type(model).load(tmp_path / "model.zip", env=simulated(devices=LIMITED, repair=True))
-    ((value, same),) = loaded.evaluated.best.values()
-    assert value == speedup
-    np.testing.assert_array_equal(same, placed)
+    loaded = agents.load(tmp_path / "model.zip", simulated(devices=LIMITED, repair=True))
+    assert loaded.best[graph].speedup == best.speedup
+    np.testing.assert_array_equal(loaded.best[graph].row, best.row)
     loaded.learn(40, reset_num_timesteps=False)
     assert torch.isfinite(weights(loaded)).all()
 
 
 def test_what_cannot_be_redrawn_is_refused() -> None:
-    with pytest.raises(UserError, match="draws groups"):
+    with pytest.raises(UserError, match="no option 'redraw'"):
         agents.make("logits", simulated(), seed=0, redraw=100)
     with pytest.raises(UserError, match="horizon=1"):
         make(100, envs={"horizon": 2})

@@ -44,48 +44,49 @@ def test_every_baseline_learns_over_longer_episodes(baseline: str, returns: str)
     assert not torch.equal(before, weights(model))
 
 
-def test_credits_are_discounted_rewards_from_each_step() -> None:
-    rewards = {}
-    for returns in ("to_go", "immediate"):
-        model = hsdag(vectorize_toy(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
-        model.train = lambda: None  # which would flatten the buffer
-        model.learn(12)
-        _, positions = model.baseline_keys()
-        assert positions[:, 0].tolist() == [0, 1, 2, 0, 1, 2]
-        rewards[returns] = model.rollout_buffer.rewards, model.compute_returns(positions)
-    given, credited = rewards["immediate"]
-    discount = np.array([1, 0.5, 0.25, 1, 0.5, 0.25])[:, None]
-    np.testing.assert_allclose(credited, given * discount, rtol=1e-6)
-    given, credited = rewards["to_go"]
-    np.testing.assert_allclose(credited[2], given[2], rtol=1e-6)
-    np.testing.assert_allclose(credited[0], given[:3].T @ [1, 0.5, 0.25], rtol=1e-5)
+@pytest.mark.parametrize("returns", ["to_go", "immediate"])
+def test_credits_are_discounted_rewards_from_each_step(returns: str) -> None:
+    model = hsdag(vectorize_toy(1, horizon=3), n_steps=6, returns=returns, gamma=0.5)
+    given = [1.0, 2.0, 4.0, 3.0, 5.0, 8.0]
+    advantages_of(model, *([reward] for reward in given))
+    found = model.rollout_buffer.returns.flatten()
+    if returns == "immediate":
+        np.testing.assert_allclose(found, np.array(given) * ([1, 0.5, 0.25] * 2), rtol=1e-6)
+    else:
+        np.testing.assert_allclose(found, [3.0, 4.0, 4.0, 7.5, 9.0, 8.0], rtol=1e-6)
+
+
+def advantages_of(model: Any, *rewards: list[float]) -> np.ndarray:
+    """(n_envs, n_steps) advantages of the update on these rewards of steps."""
+    rows = iter(rewards)
+    model.env.envs.reward = lambda *_: np.array(next(rows))
+    model.learn(len(rewards) * model.n_envs)
+    return model.rollout_buffer.advantages.reshape(model.n_envs, -1)
 
 
 def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
-    model = hsdag(vectorize_toy(), baseline="moving_average")
-    model.averages(np.array([[1.0]]), np.array([[0]]))
-    returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
-    advantages = np.array([[0.7, 4.7]])  # above an average that moves from 1 to 1.3
-    scaled = model.compute_advantages(returns, keys)
+    model = hsdag(vectorize_toy(2), baseline="moving_average")
+    model.averages.known = {0: 1.0}
+    advantages = np.array([[0.7], [4.7]])  # above an average that moves from 1 to 1.3
+    scaled = advantages_of(model, [2.0, 6.0])
     np.testing.assert_allclose(scaled, advantages / np.sqrt(11.29), rtol=1e-6)
     model.normalize_advantage, model.averages.known = False, {0: 1.0}
-    np.testing.assert_allclose(model.compute_advantages(returns, keys), advantages)
+    np.testing.assert_allclose(advantages_of(model, [2.0, 6.0]), advantages, rtol=1e-6)
 
 
-def test_every_graph_of_a_rollout_has_a_scale_of_its_own() -> None:
-    model = hsdag(vectorize_toy())
-    returns = np.array([[1.0, 100.0], [3.0, 300.0]])
-    keys = np.array([[1, 2], [1, 2]]) << STEP_BITS
-    scaled = model.compute_advantages(returns, keys)
-    np.testing.assert_allclose(scaled, [[-1.0, -1.0], [1.0, 1.0]], rtol=1e-6)
+def test_every_graph_of_a_rollout_has_a_scale_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = hsdag(vectorize_toy(2), n_steps=2)
+    monkeypatch.setattr(
+        "agents.common.reinforce.find_keys", lambda *_: (np.array([[1, 2], [1, 2]]) << STEP_BITS, 0)
+    )
+    scaled = advantages_of(model, [1.0, 100.0], [3.0, 300.0])
+    np.testing.assert_allclose(scaled, [[-1.0, 1.0], [-1.0, 1.0]], rtol=1e-6)
 
 
 def test_the_policy_learns_from_these_advantages() -> None:
     model = hsdag(vectorize_toy(6))
-    seen: list[np.ndarray] = []
-    model.update_policy = lambda: seen.append(model.rollout_buffer.advantages)
     model.learn(6)
-    assert (seen[0] ** 2).mean() == pytest.approx(1.0, rel=1e-5)
+    assert (model.rollout_buffer.advantages**2).mean() == pytest.approx(1.0, rel=1e-5)
 
 
 def test_episodes_longer_than_a_rollout_are_learned_from() -> None:
@@ -135,9 +136,10 @@ def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
 
 
 def test_entropy_weight_follows_its_schedule() -> None:
-    model = hsdag(vectorize_toy(), ent_coef=lambda remaining: 0.1 * remaining)
+    asked: list[float] = []
+    model = hsdag(vectorize_toy(), ent_coef=lambda remaining: asked.append(remaining) or 0.1)
     model.learn(40)
-    assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
+    np.testing.assert_allclose(asked, 1.0 - np.arange(4, 44, 4) / 40)
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:

@@ -13,10 +13,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.graph_data import Graphs
+from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
-from agents.rnn import HDPPolicy, RNNPolicy, networks
-from agents.rnn.agent import make, make_hierarchical
+from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
 from agents.rnn.grouping import GroupedDevices
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
 from agents.rnn.places import Places, order_groups

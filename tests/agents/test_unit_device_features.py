@@ -7,8 +7,8 @@ import torch
 from learned import simulated
 from torch import Tensor
 
-from agents.common.graph_data import Graphs
-from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
+from agents.common.devices import COLUMNS, describe_units_on_devices
+from agents.common.graphs import Graphs
 from placement_gym.base.errors import UserError
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]

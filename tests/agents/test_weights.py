@@ -13,7 +13,7 @@ import torch
 from stable_baselines3 import PPO
 
 import agents
-from agents.common.weights import read_safetensors, save_weights, write_safetensors
+from agents.common.weights import load_weights, read_safetensors, save_weights, write_safetensors
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError
@@ -103,6 +103,15 @@ def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:
         model = agents.make(name, env, 3)
         save_weights(model, file, {"evaluations": 0})
         assert torch.equal(weights_of(agents.make(name, env, weights=file)), weights_of(model))
+
+
+@pytest.mark.parametrize("name", ["annealing", "list-policy", "heft"])
+def test_an_agent_without_a_network_has_no_weights(name: str, tmp_path: Path) -> None:
+    agent, file = agents.make(name, toy()), tmp_path / "mine.safetensors"
+    for use in (save_weights, load_weights):
+        with pytest.raises(UserError, match="has no network, and so no weights"):
+            use(agent, file)
+    assert not file.exists()
 
 
 def test_weights_of_a_policy_are_saved_and_loaded_alone(tmp_path: Path) -> None:

@@ -13,8 +13,14 @@ import pytest
 from disks import full_disk
 
 from placement_gym.base import kernels, structs
+from placement_gym.base.clock import cpu_now_s, now_s
 from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.base.kernel_cache import HomeCacheLocator, KernelCache, KernelLocations
+from placement_gym.base.kernel_cache import (
+    HomeCacheLocator,
+    KernelCache,
+    KernelFiles,
+    KernelLocations,
+)
 from placement_gym.base.kernels import inlined_part, kernel, part
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.structs import Struct
@@ -175,3 +181,27 @@ def test_user_without_a_home_has_no_cache_in_the_working_folder(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
     assert HomeCacheLocator.from_function(double, __file__) is None
+
+
+def test_clocks_stand_while_kernels_are_compiled_and_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_s = [0.0]
+
+    def slow(method: Any) -> Any:
+        def run(*args: Any) -> Any:
+            passed_s[0] += 10.0
+            return method(*args)
+
+        return run
+
+    for clock in (now_s, cpu_now_s):
+        monkeypatch.setattr(clock, "read", lambda: passed_s[0])
+    began = now_s(), cpu_now_s()
+    monkeypatch.setattr(KernelFiles, "load", slow(KernelFiles.load))
+    monkeypatch.setattr(kernels.LISTENER, "say", slow(kernels.LISTENER.say))
+    assert (count_compiled(1), count_compiled(1)) == (1, 0)
+    assert passed_s == [30.0]
+    assert (now_s(), cpu_now_s()) == began
+    passed_s[0] += 1.0
+    assert now_s() == began[0] + 1.0

@@ -311,3 +311,10 @@ def test_a_chain_is_compared_in_finer_units_and_that_is_said(
     coarse = compare(tmp_path, [], model=plain_cnn, env_kwargs={"granularity": "colocated"})
     assert coarse["n_units"] == 1
     assert any("little to place" in note for note in coarse["notes"])
+
+
+def test_arguments_of_the_environment_are_pointed_to_env_kwargs() -> None:
+    with pytest.raises(UserError, match=r"'granularity': .* pass env_kwargs=\{'granularity'"):
+        placement_gym.compare("tiny", granularity="op")
+    with pytest.raises(TypeError, match="'buget'; did you mean 'budget'"):
+        placement_gym.compare("tiny", buget=3)

@@ -62,7 +62,13 @@ def test_an_agents_options_have_defaults_and_meanings() -> None:
     assert options == {
         "seconds": {"default": None, "meaning": "learn ends after this wall time; None: no limit."}
     }
-    assert "kwargs" in describe_options(load_agent("annealing"))
-    handed_on = describe_options(load_agent("hdp"))
-    assert handed_on["weights"]["meaning"].startswith("What the policy begins with")
-    assert not handed_on.keys() & {"method", "env", "choices"}
+    assert describe_options(load_agent("annealing"))["patience"]["default"] == 300
+    learned = describe_options(load_agent("hdp"))
+    assert learned["weights"]["meaning"].startswith("What the policy begins with")
+    assert learned["learning_rate"] == {
+        "default": 1e-3,
+        "meaning": "A number or a function of the remaining progress.",
+    }
+    assert "attention" in learned["policy"]["meaning"]
+    assert not learned.keys() & {"env", "settings", "kwargs"}
+    json.dumps(learned, allow_nan=False)

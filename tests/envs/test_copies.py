@@ -1,12 +1,16 @@
-"""Environments can be pickled: copies go on as the original."""
+"""Environments can be copied and pickled at any moment: copies go on as the original."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
 
 import cloudpickle
 import gymnasium as gym
 import pytest
+from gymnasium.utils.env_checker import data_equivalence
 
 from envs_registry import ENVS
 from placement_gym import UserError
@@ -15,18 +19,43 @@ from placement_gym.models import load
 SIMULATED = [env["id"] for env in ENVS if "Sim" in env["id"]]
 
 
-@pytest.mark.parametrize("env_id", SIMULATED)
-@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
-def test_a_copy_of_a_simulated_env_takes_equal_steps(env_id: str, pickler: object) -> None:
-    env = gym.make(env_id, model="tiny", noise=0.1, devices="cpu+igpu")
-    env.reset(seed=3)
-    copy = pickle.loads(pickler.dumps(env))  # type: ignore[attr-defined]
+KWARGS: dict[str, dict[str, Any]] = {
+    "DevicePlacementStream-v0": {"n_problems": 2, "sizes": (50, 100)},
+    "DevicePlacementOnline-v0": {"models": ["tiny", "cnn:2"]},
+}
+"""Of ids that do not place one model."""
+COPIERS: dict[str, Callable[[Any], Any]] = {
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
+    "deepcopy": deepcopy,
+}
+
+
+def play(env: gym.Env[Any, Any], n_steps: int) -> list[Any]:
+    """The results of steps, in episodes that follow each other."""
+    results = []
+    for _ in range(n_steps):
+        results.append(env.step(env.action_space.sample()))
+        if results[-1][2] or results[-1][3]:
+            results.append(env.reset())
+    return results
+
+
+@pytest.mark.parametrize("env_id", [env["id"] for env in ENVS if "nondeterministic" not in env])
+@pytest.mark.parametrize("copier", COPIERS)
+@pytest.mark.parametrize("moment", ["made", "reset", "stepped"])
+def test_a_copy_plays_as_the_original_does(env_id: str, copier: str, moment: str) -> None:
+    one_model = {"model": "tiny", "noise": 0.1, "devices": "cpu+igpu"}
+    env = gym.make(env_id, **KWARGS.get(env_id, one_model))
     env.action_space.seed(3)
-    for _ in range(3):
-        action = env.action_space.sample()
-        one, other = env.step(action), copy.step(action)
-        assert one[1] == other[1]
-        assert one[4]["latency_ms"] == other[4]["latency_ms"]
+    if moment != "made":
+        env.reset(seed=3)
+    if moment == "stepped":
+        play(env, 2)
+    copy = COPIERS[copier](env)
+    if moment == "made":
+        env.reset(seed=3), copy.reset(seed=3)
+    assert data_equivalence(play(env, 3), play(copy, 3))
 
 
 def test_a_copy_of_a_measured_env_starts_a_worker_of_its_own() -> None:

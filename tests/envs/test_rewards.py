@@ -3,8 +3,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import gymnasium as gym
 import pytest
 
+from placement_gym import UserError
 from placement_gym.backends.protocol import Measurement
 from placement_gym.envs import rewards
 
@@ -27,6 +29,12 @@ def test_reward_follows_its_formula(name: str, of_faster: float, of_failed: floa
     reward = rewards.get_reward(name)
     assert reward(FASTER, REFERENCE) == pytest.approx(of_faster)
     assert reward(FAILED, REFERENCE) == pytest.approx(of_failed)
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
+def test_a_function_is_sent_to_the_page_on_rewards(env_id: str) -> None:
+    with pytest.raises(UserError, match=r"not a function: .*Wrapper, see docs/how_to/reward\.md"):
+        gym.make(env_id, model="tiny", reward=lambda outcome: 1.0)
 
 
 @pytest.mark.parametrize("name", sorted(rewards.REWARDS))

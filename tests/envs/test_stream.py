@@ -16,10 +16,12 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
+from placement_gym import CostGraph
 from placement_gym.base.errors import UserError
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.graph.families.problems import make_problem, split_of_seed
 from placement_gym.graph.families.stream import UNSEEN
+from placement_gym.solvers import earliest_finish
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
 
 ENV_ID = "DevicePlacementStream-v0"
@@ -40,7 +42,7 @@ def test_both_checkers_pass(action: str, observation: str) -> None:
 def test_every_problem_is_shown_by_text_and_by_pictures_of_one_size() -> None:
     pictures = []
     for mode in ("ansi", "rgb_array"):
-        env = gym.make(ENV_ID, **SMALL, render_mode=mode)
+        env = gym.make(ENV_ID, **SMALL, split="validation", render_mode=mode)
         for problem in (0, 1):
             _, begun = env.reset(options={"problem": problem})
             shown = [env.render()]
@@ -67,6 +69,33 @@ def test_a_seed_is_a_problem_of_its_split() -> None:
     assert drawn & set(UNSEEN)
 
 
+@pytest.mark.parametrize(
+    ("split", "problem", "message"),
+    [
+        ("test", 0, "problem 0 is of the split validation; test has problems 10000 to 19999"),
+        ("train", 10_000, "problem 10000 is of the split test; train has problems 20000 to"),
+        ("validation", 10_007, "validation has problems 0 to 9999"),
+        ("validation", 2**40, "a seed is a number from 0 to"),
+        ("validation", "0", "option 'problem' must be an integer"),
+    ],
+)
+def test_problems_of_other_splits_are_refused(split: str, problem: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        gym.make(ENV_ID, split=split).reset(options={"problem": problem})
+
+
+def test_equal_actions_have_equal_rewards_whatever_the_seed() -> None:
+    action = np.zeros(N_WEIGHTS, np.float32)
+    rewards = set()
+    for seed in (0, 1, None):
+        env = StreamEnv("validation")
+        env.reset(seed=seed)
+        for _ in range(2):
+            env.reset(options={"problem": 5})
+            rewards.add(env.step(action)[1])
+    assert len(rewards) == 1
+
+
 def test_families_devices_and_schedule_are_as_asked() -> None:
     env = StreamEnv(
         n_problems=3, families=["recurrent"], sizes=(50, 100), devices="cpu+igpu", schedule="serial"
@@ -88,6 +117,17 @@ def test_rewards_are_relative_to_the_floor() -> None:
     assert reward == pytest.approx(np.log(info["floor_ms"] / info["latency_ms"]))
 
 
+def test_the_floor_is_at_least_earliest_finish() -> None:
+    env = StreamEnv(**SMALL)
+    for problem in map(env.find_problem, env.seeds):
+        found_ms, _ = problem.repair(earliest_finish(problem.problem, problem.simulator))
+        single_ms = [
+            problem.evaluate(problem.problem.single(device))[0]
+            for device in range(len(problem.problem.devices))
+        ]
+        assert problem.floor_ms <= min(found_ms, *single_ms)
+
+
 def test_a_problem_may_last_several_episodes() -> None:
     env = StreamEnv(n_problems=None, sizes=(50, 100), episodes=2)
     seeds = [env.reset(seed=3)[1]["problem"]]
@@ -101,10 +141,24 @@ def test_problems_may_be_made_by_another_function() -> None:
     assert env.current.sampled == make_problem(20_002)
 
 
-def test_a_vector_equals_single_environments() -> None:
-    vector = gym.make_vec(ENV_ID, 3, **SMALL)
+def test_problems_may_be_graphs_of_ones_own() -> None:
+    def make(seed: int) -> CostGraph:
+        ms = np.random.default_rng(seed).uniform(1, 9, (20, 2))
+        edges = [(i, i + 1) for i in range(19)]
+        return CostGraph(ms=ms, edges=edges, edge_bytes=1e6, devices=["CPU", "GPU"], gb_per_s=1)
+
+    env = StreamEnv(make_problem=make, n_problems=4, action="units")
+    _, info = env.reset(options={"problem": 20_002})
+    assert info["reference_ms"] == pytest.approx(make(20_002).ms[:, 0].sum())
+    assert env.current.simulator.semantics.schedule == "list"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_vector_equals_single_environments(limit: int) -> None:
+    kwargs = {"max_episode_steps": limit, "render_mode": "ansi", **SMALL}
+    vector = gym.make_vec(ENV_ID, 3, **kwargs)
     singles = SyncVectorEnv(
-        [lambda: StreamEnv(**SMALL)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+        [lambda: gym.make(ENV_ID, **kwargs)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
     )
     starts = [envs.reset(seed=5) for envs in (vector, singles)]
     np.testing.assert_array_equal(starts[0][0], starts[1][0])
@@ -117,6 +171,7 @@ def test_a_vector_equals_single_environments() -> None:
         for key in ("latency_ms", "problem"):
             np.testing.assert_array_equal(ours[4]["final_info"][key], theirs[4]["final_info"][key])
             np.testing.assert_array_equal(ours[4][key], theirs[4][key])
+        assert vector.render() == singles.render()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ PENALISED = {"preset": "event", "memory": "lifetime", "memory_penalty_ms_per_gb"
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "horizon": {"horizon": 3},
+    "cut": {"horizon": 3, "max_episode_steps": 2},
+    "cut at the end": {"horizon": 2, "max_episode_steps": 2},
     "limits": {"devices": LIMITED, "horizon": 2},
     "penalty": {"devices": LIMITED, "schedule": PENALISED},
     "devices": {"devices": LIMITED, "observe_devices": True, "max_devices": 4, "horizon": 2},
@@ -66,6 +68,38 @@ def test_a_batch_plays_as_single_environments_do(options: dict[str, Any]) -> Non
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
     same_play(ours, theirs, 7, seed=11)
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_a_batch_shows_what_single_environments_do(mode: str) -> None:
+    options = {"render_mode": mode, "horizon": 2, "devices": LIMITED}
+    ours, theirs = batched(2, **options), side_by_side(2, **options)
+    assert ours.render_mode == mode
+    actions = np.stack([np.zeros(30, np.int64), np.ones(30, np.int64)])
+    for envs in (ours, theirs):
+        envs.reset(seed=0)
+        envs.step(actions[:, : envs.single_action_space.shape[0]])
+    for mine, its in zip(ours.render() or (), theirs.render() or (), strict=True):
+        np.testing.assert_array_equal(mine, its)
+    assert batched(2).render() is None
+
+
+def test_a_batch_prints_its_placements_as_single_environments_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = []
+    for envs in (batched(2, render_mode="human"), side_by_side(2, render_mode="human")):
+        envs.reset(seed=0)
+        envs.action_space.seed(0)
+        envs.step(envs.action_space.sample())
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != ""
+
+
+@pytest.mark.parametrize("env_id", [ENV_ID, "DevicePlacementStream-v0"])
+def test_a_limit_of_steps_must_be_a_positive_integer(env_id: str) -> None:
+    with pytest.raises(UserError, match="max_episode_steps must be an integer of at least 1"):
+        gym.make_vec(env_id, num_envs=2, max_episode_steps=0)
 
 
 @pytest.mark.parametrize("k", [1, 2, 9, 33])

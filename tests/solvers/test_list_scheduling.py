@@ -15,19 +15,22 @@ from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import (
-    PartialSchedule,
-    critical_path,
-    greedy,
-    heft,
-    m_etf,
-    merge,
-)
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.list_policy.floors import earliest_finish
+from placement_gym.solvers.list_scheduling import PartialSchedule, critical_path, heft, m_etf, merge
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]
+
+
+def greedy(
+    problem: Problem, costs: CostTable, semantics: Semantics = PRESETS["serial"]
+) -> IntArray:
+    return earliest_finish(problem, Simulator(problem.units, costs, semantics))
+
+
 SOLVERS = [heft, critical_path, m_etf, greedy]
 ALL = pytest.mark.parametrize("solver", SOLVERS)
 

@@ -20,9 +20,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import agents
 from agents.common import REINFORCE
-from agents.common.learner import SETTINGS_OF_THE_USER
+from agents.common.reinforce import SETTINGS_OF_THE_USER
 from agents.common.vec_env import PlacementVecEnv
-from agents.gdp.agent import make as make_go
+from agents.gdp import make as make_go
+from agents.gdp import make_reinforce as make_go_reinforce
 from agents.hsdag import HSDAGPolicy
 from placement_gym import DevicePlacementEnv, placement_env
 from placement_gym.envs.vector import PlacementVectorEnv
@@ -93,10 +94,14 @@ def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
     return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)
 
 
-def small_go(env: Any = None, **kwargs: Any) -> Any:
-    """GO with a small network, by default on the toy."""
+MAKERS = {"ppo": make_go, "reinforce": make_go_reinforce}
+"""GO's algorithms."""
+
+
+def small_go(env: Any = None, make: Any = make_go, **kwargs: Any) -> Any:
+    """GO with a small network, by default on the toy and with its PPO."""
     policy = {**SMALL_GO, **kwargs.pop("policy", {})}
-    return make_go(simulated() if env is None else env, 0, policy=policy, **kwargs)
+    return make(simulated() if env is None else env, 0, policy=policy, **kwargs)
 
 
 Steps = list[tuple[Any, str]]

@@ -18,7 +18,7 @@ def published(
 ) -> SimulatedBackend:
     """A published workload, by default on the devices of its publication."""
     workload = Workload.load(DATA / f"{name}.json")
-    specs = parse_counts(devices) if devices else workload.devices()
+    specs = parse_counts(devices) if devices else workload.devices
     costs, units = workload.costs(specs), workload.units(granularity)
     problem = Problem(units, specs, costs.units_supported(units), costs.memory_bytes)
     return SimulatedBackend(problem, costs, semantics)

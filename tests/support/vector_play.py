@@ -19,6 +19,8 @@ KEYS = (
 
 
 def same_observation(ours: Any, theirs: Any) -> None:
+    if isinstance(ours, np.ndarray):
+        ours, theirs = {"all": ours}, {"all": theirs}
     assert set(ours) == set(theirs)
     for key in ours:
         assert ours[key].dtype == theirs[key].dtype

@@ -31,6 +31,10 @@ CHOICE = {"TopK": 1}
 """Index of the output that is the choice, where that is not the first."""
 PADDED = ("NonMaxSuppression", "MulticlassNms", "MatrixNms")
 """Those of which a GPU returns as many rows as there may be, and fills the free ones with -1."""
+EXACT_KINDS = ("Convert", "Equal", "NotEqual")
+"""Choices that no rounding changes where they compare whole numbers, as masks of tokens."""
+KEEPS_WHOLE = ("Convert", "Add", "Subtract", "Reshape", "Squeeze", "Unsqueeze", "Broadcast")
+"""Operators that make whole numbers of whole ones: the few between a mask and its choice."""
 MAX_RULES = 4
 """Outputs behind choices that are described one by one: ours."""
 
@@ -66,6 +70,8 @@ class Choice:
             sources = tuple((name, port) for port in ports)
             return cls(name, kind, sources, ports, node.get_attributes())
         if kind not in ERRORS or not inputs[0].get_element_type().is_real():
+            return None
+        if kind in EXACT_KINDS and all(is_whole(port.get_source_output()) for port in inputs):
             return None
         read = [port.get_index() for port in node.outputs() if port.get_target_inputs()]
         chosen = node.output(CHOICE.get(kind, 0))
@@ -117,6 +123,17 @@ class Choice:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+
+def is_whole(port: ov.Output) -> bool:
+    """Whether an output holds whole numbers, which are computed without rounding."""
+    node = port.get_node()
+    if node.get_type_name() == "Constant":
+        return bool(np.all(node.data == np.rint(node.data)))
+    if not port.get_element_type().is_real():
+        return True
+    sources = [made.get_source_output() for made in node.inputs()]
+    return node.get_type_name() in KEEPS_WHOLE and all(map(is_whole, sources))
 
 
 class ChoosingModel:

@@ -189,7 +189,7 @@ class SimulatedBackend:
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """The start of each unit's first operator; see ``Backend.start_ms``."""
-        _, start, _ = self.schedule(assignment)
+        start = self.simulator.start_ms(self.check_and_convert(assignment))
         order, first = self.operators_by_unit
         return np.minimum.reduceat(start[order], first)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
+from placement_gym.base.json_file import JsonFile
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
@@ -36,7 +37,7 @@ class SimulatedProblem:
 def build_simulated_problem(
     spec: ModelSpec,
     devices: DevicesArgument = None,
-    costs: str | Path | None = None,
+    costs: str | Path | CostTable | None = None,
     constraints: Any = None,
 ) -> SimulatedProblem:
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
@@ -50,7 +51,7 @@ def build_simulated_problem(
 
 
 def build_free_problem(
-    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
+    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | CostTable | None
 ) -> SimulatedProblem:
     """Build the problem without constraints."""
     if is_workload(spec.model):
@@ -82,8 +83,9 @@ def default_schedule(model: object) -> str:
 
 
 def is_workload(model: object) -> bool:
-    """Return whether a model argument names a workload file."""
-    return isinstance(model, (str, Path)) and Path(model).suffix == ".json"
+    """Return whether a model argument is a graph with its costs, or the file of one."""
+    named = isinstance(model, (str, Path)) and Path(model).suffix == ".json"
+    return named or isinstance(model, JsonFile)
 
 
 def check_no_sizes(spec: ModelSpec) -> None:
@@ -146,18 +148,18 @@ def read_and_group(spec: ModelSpec) -> Units:
 
 
 def build_workload_problem(
-    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
+    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | CostTable | None
 ) -> SimulatedProblem:
-    """Build the problem of a published workload, scheduled as a list."""
-    from placement_gym.problem.costs.workloads import SCALES, Workload
+    """Build the problem of a graph with its costs, scheduled as a list."""
+    from placement_gym.problem.costs.workloads import load_workload
 
-    workload = Workload.load(Path(str(spec.model)))
-    specs = workload.devices() if devices is None else resolve_devices(devices, "simulated")
+    workload = load_workload(spec.model)
+    specs = workload.devices if devices is None else resolve_devices(devices, "simulated")
     units = workload.units(spec.granularity)
-    if costs is None or costs in SCALES:
-        table = workload.costs(specs, "published" if costs is None else str(costs))
+    if costs is None or costs in workload.sources:
+        table = workload.costs(specs, str(costs or workload.sources[0]))
     else:
-        table = load_costs(costs, tuple(SCALES))
+        table = load_costs(costs, workload.sources)
         table.check(units.graph, tuple(device.name for device in specs))
     return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(spec.model))
 
@@ -175,15 +177,17 @@ def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable
     return Problem(units, devices, table.units_supported(units), table.memory_bytes)
 
 
-def load_costs(costs: str | Path, names: tuple[str, ...]) -> CostTable:
-    """Load a cost table from a file.
+def load_costs(costs: str | Path | CostTable, names: tuple[str, ...]) -> CostTable:
+    """Load a cost table from a file, unless it is one.
 
     Raises:
         ValueError: The file does not exist or is not a valid cost table.
     """
+    if isinstance(costs, CostTable):
+        return costs
     if not is_path(costs):
         raise UserError(
-            f"costs must be one of {', '.join(names)} or the file of a cost table, and "
+            f"costs must be one of {', '.join(names)}, a CostTable or its file, and "
             f"{str(costs)!r:.200} is not a file{suggest(costs, names)}"
         )
     return CostTable.load(costs)

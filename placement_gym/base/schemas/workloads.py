@@ -1,14 +1,14 @@
-"""Published workloads as their files hold them."""
+"""Published workloads, and graphs with costs of one's own, as their files hold them."""
 
 from __future__ import annotations
 
-from math import fsum
-from typing import Annotated, Literal
+from math import fsum, inf
+from typing import Annotated, Any, Literal
 
-from pydantic import FailFast, Field, FiniteFloat, model_validator
+from pydantic import BeforeValidator, FailFast, Field, FiniteFloat, model_validator
 
 from placement_gym.base.arrays import MAX_DEVICES
-from placement_gym.base.schemas.reading import MAX_BYTES, Fields
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, FileFields, Name
 
 MAX_MS = 1e15
 """Largest time, and largest sum of all times, in ms: ours."""
@@ -62,3 +62,21 @@ class WorkloadFields(Fields):
             if fsum(values) > most:
                 raise ValueError(f"the sum of {name} must be at most {most:.3g}")
         return self
+
+
+OrInfinite = Annotated[float, BeforeValidator(lambda value: inf if value is None else value)]
+Rows = Annotated[list[list[OrInfinite]], FailFast()]
+
+
+class CostGraphFields(FileFields):
+    """A graph with costs, which checks shapes and ranges itself."""
+
+    ms: Rows
+    edges: Annotated[list[list[int]], FailFast()]
+    edge_bytes: Annotated[list[Amount], FailFast()]
+    devices: list[Any]
+    gb_per_s: Rows
+    link_ms: Rows
+    memory_bytes: Annotated[list[Amount], FailFast()]
+    names: list[Name]
+    name: Name

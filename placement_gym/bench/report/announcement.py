@@ -10,8 +10,8 @@ from placement_gym.backends.measured.interference import predict_interference
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.run.agent_run import N_FINALISTS
 from placement_gym.bench.run.agents import UNCHANGED
+from placement_gym.bench.run.budget import N_FINALISTS
 from placement_gym.bench.run.environment import BenchEnv, is_measured
 from placement_gym.bench.study.task import Task
 

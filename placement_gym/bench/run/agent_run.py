@@ -19,9 +19,6 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
 from placement_gym.problem.placement import Placement
 
-N_FINALISTS = 3
-"""Placements that are measured again: ours, as the fastest of many noisy samples is partly luck."""
-
 
 def run_agent(
     bench_env: BenchEnv,
@@ -32,9 +29,10 @@ def run_agent(
 ) -> tuple[Row, Placement | None]:
     """Run an agent's search, and measure its finalist again.
 
-    An agent with ``learn`` gets the whole budget; then, and for any other agent, its deterministic
-    placement is evaluated. The finalist is the fastest of the best three after re-measurement; of
-    an agent that does not learn, its one placement.
+    The deterministic placement of every agent is evaluated at the end. An agent with ``learn`` gets
+    the rest of the budget before; all of it if its ``predicts_best`` says that ``predict`` returns
+    the best placement that it has evaluated. The finalist is the fastest of the best three after
+    re-measurement; of an agent that does not learn, its one placement.
 
     Args:
         bench_env: Where it runs.
@@ -111,41 +109,38 @@ def describe_error(error: BaseException) -> str:
 def run_search(
     bench_env: BenchEnv, agent: AgentSpec, budgeted: BudgetedBackend, row: Row
 ) -> tuple[Row, list[IntArray]]:
-    """Search, and return the row with the placements that may become the finalist.
-
-    The greedy placement after learning is evaluated outside the budget, in one episode. It is a
-    candidate only if the agent has evaluated nothing itself. An agent that answers with its best
-    evaluated placement has an attribute ``greedy``, which predicts the greedy one.
-    """
+    """Search, and return the row with the placements that may become the finalist."""
     # Making an agent may already evaluate placements, which count.
     policy = agent.make(bench_env.env, row.seed)
-    ended_early = False
-    if agent.learns and hasattr(policy, "learn"):
+    learns, ended_early = agent.learns and hasattr(policy, "learn"), False
+    # The last evaluations of a learner belong to its greedy placement: rows would leave out what it
+    # has learned. Where the budget does not hold them, they are outside of it and only shown.
+    greedy_cost = bench_env.episode_evaluations
+    shares = learns and not getattr(policy, "predicts_best", False) and greedy_cost < row.budget
+    if learns:
         # Before `learn`, so that the environment's random numbers depend on the row's seed alone.
         bench_env.env.reset(seed=row.seed)
+        budgeted.budget = row.budget - greedy_cost * shares
         with suppress(BudgetReached):
-            policy.learn(row.budget)
-            ended_early = budgeted.evaluations < row.budget
-    # The search is over: what follows must not enter its counts.
-    n_spent, candidates = budgeted.evaluations, budgeted.best(N_FINALISTS)
-    curve = list(budgeted.curve)
-    n_infeasible, n_repaired = budgeted.n_infeasible, budgeted.n_repaired
-    # The greedy episode is the harness's own, and gets the evaluations that it needs.
-    budgeted.budget = max(row.budget, n_spent + bench_env.max_episode_evaluations)
-    greedy = getattr(policy, "greedy", policy)
-    info = play_episode(bench_env.env, greedy, deterministic=True, seed=row.seed)
+            policy.learn(budgeted.budget)
+            ended_early = budgeted.evaluations < budgeted.budget
+    searched = budgeted.report()
+    budgeted.budget = max(row.budget, searched.evaluations + greedy_cost)
+    info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
+    # An agent that has evaluated nothing itself is judged by this one placement.
+    counted = budgeted.report() if shares or not searched.evaluations else searched
     row = row.change(
-        evaluations=n_spent or budgeted.evaluations,
+        evaluations=counted.evaluations,
         stopped=ended_early,
-        infeasible=n_infeasible if n_spent else budgeted.n_infeasible,
-        repaired=n_repaired if n_spent else budgeted.n_repaired,
+        infeasible=counted.infeasible,
+        repaired=counted.repaired,
         wall_s=budgeted.wall_s,
         cpu_s=round(budgeted.cpu_s, 3),
-        curve=curve or budgeted.curve,
+        curve=counted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
-    return row, candidates if n_spent else budgeted.last()
+    return row, counted.best if searched.evaluations else budgeted.last()
 
 
 def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter, process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,12 @@ from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.verdicts import CONTENDER_SHARE
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.clock import cpu_now_s, now_s
 from placement_gym.envs.env import DevicePlacementEnv
 
 INFEASIBLE = "infeasible"
+N_FINALISTS = 3
+"""Placements that are measured again: ours, as the fastest of many noisy samples is partly luck."""
 OnEvaluation = Callable[[float | None], object]
 """Called after each evaluation with its speed-up, None if it was infeasible."""
 
@@ -26,6 +28,24 @@ class Evaluation(NamedTuple):
     assignment: IntArray
     speedup: float
     error: str
+
+
+class Report(NamedTuple):
+    """The evaluations so far.
+
+    Attributes:
+        evaluations: Their number.
+        infeasible: Those whose placement did not fit or run.
+        repaired: Those whose placement did not fit as proposed and was repaired first.
+        curve: (evaluations, seconds, best speed-up) at each improvement.
+        best: The fastest placements, see ``BudgetedBackend.best``.
+    """
+
+    evaluations: int
+    infeasible: int
+    repaired: int
+    curve: list[tuple[int, float, float]]
+    best: list[IntArray]
 
 
 class BudgetReached(Exception):  # noqa: N818  a signal, not an error
@@ -52,17 +72,17 @@ class BudgetedBackend(BackendWrapper):
         self.history: list[Evaluation] = []
         self.curve: list[tuple[int, float, float]] = []
         self.repaired: list[int] = []
-        self.started, self.started_cpu_s = perf_counter(), process_time()
+        self.started, self.started_cpu_s = now_s(), cpu_now_s()
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the budget was given."""
-        return round(perf_counter() - self.started, 3)
+        """Seconds since the budget was given, without the compilation of kernels."""
+        return round(now_s() - self.started, 3)
 
     @property
     def cpu_s(self) -> float:
         """Seconds of this process's time since then."""
-        return process_time() - self.started_cpu_s
+        return cpu_now_s() - self.started_cpu_s
 
     @property
     def evaluations(self) -> int:
@@ -72,12 +92,6 @@ class BudgetedBackend(BackendWrapper):
     def n_infeasible(self) -> int:
         """Evaluations whose placement did not fit or run."""
         return sum(bool(evaluation.error) for evaluation in self.history)
-
-    @property
-    def n_repaired(self) -> int:
-        """Evaluations whose placement did not fit as proposed and was repaired first."""
-        # Repairs of placements beyond the budget were noted before the batch was cut.
-        return sum(index < self.evaluations for index in self.repaired)
 
     @contextmanager
     def count_evaluations(
@@ -140,6 +154,13 @@ class BudgetedBackend(BackendWrapper):
         if not error and speedup > incumbent:
             self.curve.append((self.evaluations, self.wall_s, speedup))
         self.on_evaluation(None if error else speedup)
+
+    def report(self) -> Report:
+        """The evaluations so far."""
+        best = self.best(N_FINALISTS)
+        # Repairs of placements beyond the budget were noted before the batch was cut.
+        repaired = sum(index < self.evaluations for index in self.repaired)
+        return Report(self.evaluations, self.n_infeasible, repaired, list(self.curve), best)
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements of the history.

@@ -17,6 +17,7 @@ from placement_gym.backends.verdicts import Finals
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
+from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -94,10 +95,14 @@ class BenchEnv:
         }
 
     @property
-    def max_episode_evaluations(self) -> int:
-        """Largest number of placements that an episode evaluates, its reset included."""
-        one_by_one = isinstance(self.env.unwrapped, PerUnitEnv)
-        return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
+    def episode_evaluations(self) -> int:
+        """Number of placements that an episode evaluates, its reset included."""
+        env = self.env.unwrapped
+        if not isinstance(env, PerUnitEnv):
+            return self.base.horizon
+        if env.pays != "improvement":  # only the last placement is evaluated
+            return 1
+        return self.base.problem.n_units + (env.start in ("random", "best"))
 
     @cached_property
     def finals(self) -> Finals:
@@ -208,6 +213,10 @@ def to_portable(value: Any, folder: Path) -> Any:
     """
     import openvino as ov
 
+    if isinstance(value, JsonFile):  # a graph with its costs, or these alone
+        path = folder / f"{safe_name(getattr(value, 'name', 'costs'))}.json"
+        value.save(path)
+        return str(path)
     if isinstance(value, ov.Model):
         path = folder / f"{safe_name(value.get_friendly_name())}.xml"
         save_model(value, path)

@@ -101,7 +101,7 @@ class Row(Fields):
         memory_bytes: Bytes of weights and state that it puts on each device.
         held_bytes: Bytes that each device reports for it, an item being None where the device
             reports none; None where nothing was compiled.
-        wall_s: Seconds of search.
+        wall_s: Seconds of search, without the compilation of kernels (with it in rows before 0.4).
         cpu_s: Seconds of the processor that this process took for it; None in rows before 0.3.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.

@@ -45,7 +45,7 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
     if failed and row["evaluations"] <= task.budget:
         return ""  # an environment that cannot be made may be why it failed
     bench_env = envs.get(task.env, task.make_kwargs)
-    if row["evaluations"] > max(task.budget, bench_env.max_episode_evaluations):
+    if row["evaluations"] > max(task.budget, bench_env.episode_evaluations):
         return f"{row['evaluations']} evaluations exceed the budget of {task.budget}"
     if failed:
         return ""

@@ -18,7 +18,7 @@ from placement_gym.base.arguments import (
     check_positive,
     flat_keywords,
 )
-from placement_gym.base.arrays import BoolArray
+from placement_gym.base.arrays import BoolArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.kernel import State, Trace
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
@@ -32,6 +32,7 @@ from placement_gym.envs.online.traces import (
     draw_trace,
     read_arrivals,
 )
+from placement_gym.envs.options import RENDER_MODES
 from placement_gym.hardware.device_requests import DevicesArgument
 
 LATE = 4.0
@@ -53,7 +54,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     ``env.unwrapped.plans``: the devices alone, splits, a pipeline. Each step is a request that has
     just arrived, and the action is the plan that it runs by. Devices have queues, other programs
     slow them down for a while, and weights that a device does not hold have to be loaded, in place
-    of those that were not used for longest.
+    of those that were not used for longest. There is no native vector form, as a step takes only
+    30 microseconds: `gym.make_vec` makes environments that step one after another, 16 of them .7
+    times as many steps a second as one.
 
     ```python
     import gymnasium as gym
@@ -119,13 +122,14 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
         costs: ``"analytic"``: times from shipped constants; ``"profiled"``: measured on this
             machine, which must have the devices.
-        render_mode: None or ``"ansi"``: the plans, and the last request.
+        render_mode: None; ``"ansi"``: the plans, and the last request, which ``"human"`` prints;
+            or ``"rgb_array"``: the queues of the devices.
 
     Raises:
         UserError: An argument is not valid, or no plan of a model fits the devices.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as gym.Env has it
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 10}  # noqa: RUF012  as gym.Env has it
 
     @flat_keywords()
     def __init__(
@@ -152,7 +156,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             )
         check_flag("observe_load", observe_load)
         if render_mode is not None:
-            check_choice("render_mode", render_mode, ["ansi"])
+            check_choice("render_mode", render_mode, RENDER_MODES)
         if not isinstance(plans, str | Path | PlanTable | None):
             raise UserError(f"plans is a PlanTable or the path of its file, not {plans!r:.80}")
         if plans is None:
@@ -241,8 +245,34 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             "plan": plan,
         }
         self.request += 1
-        return self.observe(), -float(np.log(slowdown)), False, self.over, dict(self.info)
+        seen = self.observe()
+        if self.render_mode == "human":
+            self.render()
+        return seen, -float(np.log(slowdown)), False, self.over, dict(self.info)
 
-    def render(self) -> str | None:
-        """The plans, and the last request."""
-        return f"{self.plans}\nlast request: {self.info}" if self.render_mode else None
+    def render(self) -> str | UInt8 | None:
+        """The plans and the last request as text, or the queues as a picture."""
+        if self.render_mode == "rgb_array":
+            return self.draw_queues()
+        text = f"{self.plans}\nlast request: {self.info}"
+        if self.render_mode == "human":
+            print(text)
+        return text if self.render_mode == "ansi" else None
+
+    def draw_queues(self) -> UInt8:
+        """(height, width, 3) picture of the work in each queue as the request arrives."""
+        from matplotlib.figure import Figure
+
+        from placement_gym.view.figures.style import render_pixels
+
+        figure = Figure((8.0, 3.0), layout="constrained")
+        axes = figure.subplots()
+        axes.barh([device.name for device in self.plans.devices], self.state.queue_ms)
+        axes.invert_yaxis()
+        latency = f"the last one took {self.info['latency_ms']:.3g} ms"
+        axes.set(
+            xlim=(0.0, max(LATE * self.plans.mean_ms, self.state.queue_ms.max())),
+            xlabel="work in the queue, ms",
+            title=f"request {self.request + 1} of {len(self.trace.models)}; {latency}",
+        )
+        return render_pixels(figure)

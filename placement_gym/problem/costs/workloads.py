@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import networkx as nx
 import numpy as np
@@ -19,6 +19,7 @@ from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
 from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 from placement_gym.hardware.device_requests import ACCELERATOR, make_devices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.cost_graph import CostGraph
 from placement_gym.problem.costs.rooflines import check_kind
 from placement_gym.problem.costs.table import CostTable
 
@@ -41,6 +42,9 @@ class Workload:
         n_accelerators: Published number of accelerators.
         accelerator_bytes: Memory of one accelerator.
     """
+
+    sources: ClassVar = tuple(SCALES)
+    """Costs that an environment takes by name."""
 
     graph: OpGraph
     colours: IntArray
@@ -115,6 +119,7 @@ class Workload:
             labels = sort_labels(self.graph, labels)
         return Units(granularity, self.graph, labels, contract(self.graph, labels))
 
+    @cached_property
     def devices(self) -> tuple[DeviceSpec, ...]:
         """One CPU without a memory limit, and the published accelerators with theirs."""
         return make_devices(1, self.n_accelerators, memory_bytes=self.accelerator_bytes)
@@ -153,6 +158,22 @@ class Workload:
             submodel_ms=np.zeros(len(devices)),
             host=host,
         )
+
+
+def load_workload(model: Any) -> Workload | CostGraph:
+    """The graph with its costs that a model argument is, or that is in its file.
+
+    Raises:
+        UserError: The file cannot be read, or is neither a workload nor a cost graph.
+    """
+    if isinstance(model, CostGraph):
+        return model
+
+    def parse(values: Any) -> Workload | CostGraph:
+        own = isinstance(values, Mapping) and "ms" in values
+        return CostGraph.of_json(values) if own else Workload.of(values, Path(model).stem)
+
+    return load_valid(model, parse, "a valid file of a dnn-partitioning workload or a cost graph")
 
 
 def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, float]]:

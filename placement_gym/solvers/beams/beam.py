@@ -10,11 +10,11 @@ result.
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -121,11 +121,11 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         beam: What searches.
         widths: Partial placements that are kept, one number for each search.
         upper_ms: A latency that some placement reaches; only lower ones are searched for.
-        end: When to stop, by ``perf_counter``.
+        end: When to stop, by ``now_s``.
     """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)
     for width in widths if beam.grower is not None else ():
-        if perf_counter() > end:
+        if now_s() > end:
             break
         solution = beam.search(width, upper_ms, end)
         bound_ms = max(bound_ms, solution.bound_ms)

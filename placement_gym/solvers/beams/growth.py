@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.solvers.beams.expansion import (
     CODED_DEVICES,
     MAX_SLOTS,
@@ -80,7 +80,7 @@ class Grower:
         layer, dropped_ms, steps = Layer.empty(len(self.tolerances)), upper_ms, list[BackStep]()
         for k in range(len(self.frontier.order)):
             # A search that stops here has dropped everything that is left: its bound is theirs.
-            if perf_counter() > end:
+            if now_s() > end:
                 return BeamResult(np.inf, None, min(dropped_ms, float(layer.bound.min())))
             layer, least_ms = self.advance(k, layer, width, upper_ms)
             dropped_ms = min(dropped_ms, least_ms)

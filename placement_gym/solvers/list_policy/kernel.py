@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8, UInt64
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64
 from placement_gym.base.kernels import inlined_part, kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
 
@@ -21,6 +21,7 @@ GAMMA, FIRST_FACTOR, SECOND_FACTOR = map(
 )
 FAR, NEAR, LAST, LOW_BITS = map(np.uint64, (30, 27, 31, 11))
 """Constants of SplitMix64."""
+NOTHING = np.empty(0, np.int64)
 
 
 @inlined_part
@@ -53,7 +54,7 @@ def schedule_lists(
     for _, rows in groupby(problems, key=id):
         same = list(rows)
         now = slice(begin, begin + len(same))
-        schedule_problem(same[0], weights[now], seeds[now], places[now], costs_ms[now])
+        schedule_problem(same[0], weights[now], seeds[now], NOTHING, places[now], costs_ms[now])
         begin = now.stop
 
 
@@ -62,10 +63,13 @@ def schedule_problem(
     problem: ListProblem,
     weights: FloatArray,
     seeds: UInt64,
+    given: IntArray,
     places: UInt8,
     costs_ms: FloatArray,
 ) -> None:
     """Make the list schedules of one problem; see ``schedule_lists``.
+
+    Units in ``given``, the first ones of its order, have their devices in ``places`` already.
 
     A unit is placed when the first of its operators has its turn. The score of a device is when the
     operator would be ready there, or what the schedule adds up instead, and the unit's time; and::
@@ -103,6 +107,12 @@ def schedule_problem(
         channel_free[:] = 0.0
         place[:] = -1
         total, fits_all = 0.0, True
+        for u in given:
+            place[u] = places[k, u]
+            for g in range(n_limits):
+                if member[g, place[u]]:
+                    left[g] -= size[u]
+                    fits_all = fits_all and left[g] >= 0.0
 
         for i in problem.sequence:
             u = unit[i]
@@ -229,3 +239,31 @@ def schedule_problem(
         costs_ms[k] = total if fits_all else np.inf
         for u in range(n_units):
             places[k, u] = place[u]
+
+
+@kernel
+def look_ahead(
+    problem: ListProblem, order: IntArray, weights: FloatArray, places: UInt8, costs_ms: FloatArray
+) -> None:
+    """Improve a list schedule unit by unit, each by how long schedules of the rest then take.
+
+    Args:
+        problem: What is placed.
+        order: Units in the order of their first operators, as many as are to be improved.
+        weights: (k, 9) of the schedules of the rest, without tastes; see ``schedule_lists``. The
+            schedule that is improved has the first of these.
+        places: (2, n_units) gets the devices in its first row; the second is for trials.
+        costs_ms: (2,) gets the time of each.
+    """
+    seeds = np.zeros(1, np.uint64)
+    best, trial = slice(0, 1), slice(1, 2)
+    schedule_problem(problem, weights[:1], seeds, order[:0], places[best], costs_ms[best])
+    for j, u in enumerate(order):
+        for d in range(problem.ms.shape[1]):
+            for w in range(len(weights) if problem.supported[u, d] else 0):
+                places[1] = places[0]
+                places[1, u] = d
+                one, given = weights[w : w + 1], order[: j + 1]
+                schedule_problem(problem, one, seeds, given, places[trial], costs_ms[trial])
+                if costs_ms[1] < costs_ms[0]:
+                    places[0], costs_ms[0] = places[1], costs_ms[1]

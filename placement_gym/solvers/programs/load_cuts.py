@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -138,11 +138,11 @@ def tighten(
     """
     best = None
     for _ in range(MAX_ROUNDS):
-        result = solver.minimize(max(end - perf_counter(), MIN_SOLVE_S))
+        result = solver.minimize(max(end - now_s(), MIN_SOLVE_S))
         if not result.proven or result.values is None:
             break
         best = result
-        if cuts is None or perf_counter() > end or not cuts.add_violated(result.values):
+        if cuts is None or now_s() > end or not cuts.add_violated(result.values):
             break
     return best, result
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from time import perf_counter
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Solver
@@ -85,7 +85,7 @@ def least_loads(
         tasks: The units.
         border_ms: (n_tensors,) cost of each tensor that crosses the border.
         device: The device.
-        end: When to stop, by ``perf_counter``.
+        end: When to stop, by ``now_s``.
     """
     possible = problem.possible[:, device]
     least = np.where(possible, tasks.ms[:, device], 0.0)
@@ -98,10 +98,10 @@ def least_loads(
     program.require_differences(x[maker], x[reader], crosses[tensor])
     solver = Solver(program, program.first_unit_ms, whole=False)
     for unit in np.flatnonzero(possible):
-        if perf_counter() > end:
+        if now_s() > end:
             break
         solver.highs.changeColBounds(int(x[unit]), 1.0, 1.0)
-        result = solver.run(end - perf_counter())
+        result = solver.run(end - now_s())
         if result.proven:
             least[unit] = max(least[unit], result.bound)
         solver.highs.changeColBounds(int(x[unit]), 0.0, 1.0)

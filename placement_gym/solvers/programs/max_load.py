@@ -5,11 +5,10 @@ These are the programs of Tarnawski et al. (2020, section 5), solved by HiGHS.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
@@ -44,19 +43,19 @@ def max_load(
             devices may still send to each other, which no chain of ideals does, so that the
             optimum may be below that of ``exact_pipeline``.
     """
-    end = perf_counter() + time_limit_s
+    end = now_s() + time_limit_s
     best_ms = np.inf if start is None else find_largest_load_ms(problem, costs, start)
     if reaches(best_ms, lower_ms, GAP):
         return Solution(start, min(lower_ms, best_ms), proven=True)
     kinds = interchangeable_devices(problem, costs)
-    least_ms = least_loads_of_kinds(problem, costs, kinds, perf_counter() + time_limit_s / 8)
+    least_ms = least_loads_of_kinds(problem, costs, kinds, now_s() + time_limit_s / 8)
     program, x = build_program(problem, costs, kinds, lower_ms, best_ms, least_ms)
     if contiguous:
         require_contiguous(program, x, Forward.of(problem.units))
     begin = None
     if start is not None:
         begin = x[np.arange(len(x)), sort_alike(start, kinds, costs.unit_ms(problem.units))], 1.0
-    result = minimize(program, max(end - perf_counter(), 0.1), begin)
+    result = minimize(program, max(end - now_s(), 0.1), begin)
     best = start
     if result.values is not None:
         assignment = read_assignment(result.values, x)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.clock import now_s
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, CuttingPlaneSolver, minimize
@@ -32,7 +31,7 @@ def solve(
         upper_ms: A latency that some placement reaches: only lower ones are searched for, and the
             bound does not exceed it.
     """
-    end = perf_counter() + time_limit_s
+    end = now_s() + time_limit_s
     built = PathProgram.build(problem, Tasks.of_operators(problem.units, costs), upper_ms)
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     # With divided units first: fast, and often enough to show that nothing is below the limit.
@@ -55,11 +54,11 @@ def place(
     best: IntArray | None = None
     while True:
         start = None if best is None else (built.x[np.arange(len(best)), best], 1.0)
-        result = minimize(built.program, max(end - perf_counter(), 0.1), start)
+        result = minimize(built.program, max(end - now_s(), 0.1), start)
         bound_ms = min(max(result.bound, bound_ms), upper_ms)
         if result.values is not None:
             best = read_assignment(result.values, built.x)
-        limited = not result.proven or perf_counter() > end
+        limited = not result.proven or now_s() > end
         if limited or result.values is None or not cuts or not cuts.add_violated(result.values):
             break
     if best is None or problem.infeasibility(best):

@@ -268,6 +268,17 @@ def test_what_a_choice_reads_is_known_in_types_that_numpy_lacks() -> None:
     assert read == [[0.25, 0.75], 0.5]
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_a_mask_of_whole_numbers_is_no_choice(scale: float) -> None:
+    mask = ops.parameter([1, 4], np.int64, name="mask")
+    ones = ops.convert(mask, "f32")
+    if scale != 1.0:
+        ones = ops.multiply(ones, np.float32(scale))
+    hidden = ops.convert(ops.subtract(np.float32(1.0), ones), "boolean")
+    model = ov.Model([ops.result(hidden)], [mask], "model")
+    assert [choice.kind for choice in ChoosingModel(model).choices] == ["Convert"] * (scale != 1.0)
+
+
 def test_the_rule_of_an_output_is_described() -> None:
     assert ChoosingModel(make_detector()).list_rules() == [
         "output 'boxes' stands behind TopK 'topk': compared for the placement's own choice, which "

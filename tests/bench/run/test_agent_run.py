@@ -12,7 +12,7 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
-from agents.common.fixed_placement import FixedPlacement
+from agents.common.placements import FixedPlacement
 from agents.search.starts import remember_starts
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
@@ -44,17 +44,65 @@ def test_an_agent_without_learn_is_judged_by_its_one_placement(tmp_path: Path) -
     assert row.beats_best_single == "no"
 
 
-def test_the_greedy_column_shows_what_an_agent_calls_greedy(bench_env: BenchEnv) -> None:
-    problem = bench_env.base.problem
-    slow, fast = sorted((0, 1), key=lambda device: bench_env.base.singles.speedups()[device])
+class Learner(FixedPlacement):
+    """Evaluates placements as long as it may, and predicts one of its own."""
 
-    def make(env: Any, seed: int) -> FixedPlacement:
-        agent: Any = FixedPlacement(problem.single(fast))
-        agent.greedy = FixedPlacement(problem.single(slow))
-        return agent  # type: ignore[no-any-return]
+    answer, tried = 1, 0
 
-    row, _ = run_agent(bench_env, AgentSpec.of(make), seed=0, budget=5)
-    assert row.greedy_speedup == bench_env.base.singles.speedups()[slow]
+    def __init__(self, env: Any, seed: int) -> None:
+        super().__init__(np.full(7, self.answer))
+        self.env = env
+
+    def learn(self, total_timesteps: int) -> None:
+        for _ in range(total_timesteps + 1):
+            self.env.reset()
+            self.env.step(np.full(7, self.tried))
+
+
+def test_the_last_evaluation_of_a_learner_is_of_what_it_predicts(bench_env: BenchEnv) -> None:
+    singles = bench_env.base.singles.speedups()
+    for answer in (0, 1):
+        agent = type("Own", (Learner,), {"answer": answer, "tried": 1 - answer})
+        row, placement = run_agent(bench_env, AgentSpec.of(agent), seed=0, budget=5)
+        assert row.evaluations == 5
+        assert row.greedy_speedup == singles[answer]
+        assert row.speedup == max(singles[0], singles[1])
+        assert placement is not None
+
+
+def test_what_predicts_the_best_that_it_evaluated_has_the_whole_budget(
+    bench_env: BenchEnv,
+) -> None:
+    seen: list[int] = []
+
+    class Search(Learner):
+        predicts_best = True
+
+        def learn(self, total_timesteps: int) -> None:
+            seen.append(total_timesteps)
+            super().learn(total_timesteps)
+
+    row, _ = run_agent(bench_env, AgentSpec.of(Search), seed=0, budget=5)
+    assert (seen, row.evaluations) == ([5], 5)
+
+
+def test_all_evaluations_of_a_learners_last_episode_count(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+    seen: list[int] = []
+
+    class ByUnit(Learner):
+        def learn(self, total_timesteps: int) -> None:
+            seen.append(total_timesteps)
+            self.env.reset()
+            for _ in range(total_timesteps):
+                if self.env.step(0)[2]:
+                    self.env.reset()
+
+    row, _ = run_agent(bench_env, AgentSpec.of(ByUnit), seed=0, budget=20)
+    assert (seen, row.evaluations) == ([13], 20)
+    # a budget that does not hold an episode is the search's
+    row, _ = run_agent(bench_env, AgentSpec.of(ByUnit), seed=0, budget=6)
+    assert (seen[1:], row.evaluations) == ([6], 6)
 
 
 def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
@@ -159,7 +207,7 @@ def best_of_all(base: Any) -> Any:
 
 def test_a_search_that_ends_by_itself_is_marked(bench_env: BenchEnv) -> None:
     early, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=10)
-    assert (early.stopped, early.evaluations) == (True, 3)
+    assert (early.stopped, early.evaluations) == (True, 4)  # the last is what it predicts
     full, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=3)
     assert (full.stopped, full.evaluations) == (False, 3)
 

@@ -11,6 +11,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
+from placement_gym import CostGraph, DeviceSpec
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -100,6 +101,17 @@ def test_inputs_in_memory_are_saved_and_identify_the_problem(tmp_path: Path) -> 
     found, generated = (env.origin["model_fingerprint"] for env in (first, plain))
     assert found.partition("-")[0] == generated
     assert len(found) == len("-") + 2 * len(generated)
+
+
+def test_graphs_and_costs_in_memory_are_saved_and_identify_the_problem(tmp_path: Path) -> None:
+    graph = CostGraph(
+        ms=[[1, 2]] * 3, edges=[], edge_bytes=[], devices=["CPU", "GPU"], gb_per_s=1, name="own"
+    )
+    costs = graph.costs([DeviceSpec("CPU"), DeviceSpec("GPU")])
+    first = BenchEnv.make(SIM, {"model": graph, "costs": costs}, tmp_path)
+    assert first.env_kwargs["model"] == str(tmp_path / "own.json")
+    assert first.env_kwargs["costs"] == str(tmp_path / "costs.json")
+    assert BenchEnv.make(SIM, first.env_kwargs).origin == first.origin
 
 
 def test_arguments_of_version_0_3_state_sizes(tmp_path: Path) -> None:

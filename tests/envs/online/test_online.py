@@ -14,6 +14,7 @@ from graphs import simulate as simulate_model
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+from stable_baselines3.common.env_util import make_vec_env
 
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
@@ -61,7 +62,24 @@ def test_text_shows_the_plans_and_the_last_request() -> None:
     assert "tiny" in shown
     assert f"'latency_ms': {info['latency_ms']}" in shown
     with pytest.raises(UserError, match="render_mode must be one of ansi"):
-        OnlineEnv(models=["tiny"], render_mode="human")
+        OnlineEnv(models=["tiny"], render_mode="film")
+
+
+def test_stable_baselines_makes_several_and_pictures_show_their_queues() -> None:
+    envs = make_vec_env(ID, n_envs=2, env_kwargs={"models": ["tiny"]}, seed=0)
+    assert envs.reset().shape[0] == 2
+    before = envs.get_images()
+    envs.step(np.zeros(2, np.int64))
+    after = envs.get_images()
+    assert {image.shape for image in (*before, *after) if image is not None} == {(300, 800, 3)}
+    assert not np.array_equal(before[0], after[0])
+
+
+def test_people_see_every_request(capsys: pytest.CaptureFixture[str]) -> None:
+    env = OnlineEnv(models=["tiny"], render_mode="human")
+    env.reset(seed=0)
+    env.step(0)
+    assert f"last request: {env.info}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

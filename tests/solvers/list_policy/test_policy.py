@@ -9,6 +9,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.stats import gmean
 
 from placement_gym.base.errors import UserError
 from placement_gym.envs.simulated_env import SimulatedEnv
@@ -27,7 +28,7 @@ from placement_gym.solvers.list_policy.statistics import (
     compute_statistics,
 )
 
-PROBLEMS = range(500, 530)
+PROBLEMS = range(500, 580)
 
 
 def view_of(**kwargs: object) -> ListProblem:
@@ -85,7 +86,7 @@ def list_problems() -> list[StreamProblem]:
 
 
 def score(policy: ListPolicy | None, number: int, shuffled: bool = False) -> float:
-    """Mean over problems of floor / latency of the best of so many schedules."""
+    """Geometric mean over problems of floor / latency of the best of so many schedules."""
     problems = list_problems()
     ratios = []
     for index, problem in enumerate(problems):
@@ -93,7 +94,7 @@ def score(policy: ListPolicy | None, number: int, shuffled: bool = False) -> flo
         seen = problems[index - 7].statistics if shuffled else problem.statistics
         drawn = draw_actions(rng, number) if policy is None else policy.draw(seen, number, rng)
         ratios.append(problem.floor_ms / problem.scheduler.find_best(drawn, rng)[1][0])
-    return float(np.mean(ratios))
+    return float(gmean(ratios))
 
 
 def test_a_shipped_policy_is_far_ahead_of_random_weights() -> None:

@@ -1,16 +1,25 @@
-"""Features of units on devices: times, transfers and memory on one scale.
+"""Devices as policies see them: features of units on devices, and their free memory.
 
-The numbers have no unit and are in [0, 1], so that weights transfer to any model and any devices.
+Features are times, transfers and memory on one scale. The numbers have no unit and are in [0, 1],
+so that weights transfer to any model and any devices.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import one_hot
 
-from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch
+from agents.common.graphs import MAX_ENTRIES, GraphBatch
+from placement_gym.problem.free_memory import mask_by_room
+
+ROUNDING = 1e-6
+"""Share of the model's bytes that is kept free: observations round shares to float32, whose
+relative error is 6e-8, and units add up."""
+
 
 COLUMNS = (
     "time above that of the fastest device",
@@ -129,25 +138,77 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
     return outward, inward
 
 
-class DevicePreferences(nn.Module):
-    """Preferences of units for devices, with weights for any numbers of both.
+@dataclass(frozen=True, eq=False)
+class FreeMemory:
+    """Bytes of the places of B sequences, and limits of devices, as shares of the model's bytes.
 
-    Initially it prefers fast devices, by ``cost_weight`` times the logarithm of the times.
-
-    Args:
-        cost_weight: Of the logarithm of times; 0 begins without a preference.
-        hidden: Width of the hidden layer.
+    Attributes:
+        held: (B, M) float64 bytes of each place.
+        limits: (B, D) float64, infinite without a limit.
+        shared: (B, D, D) float64, 1 where two devices share memory.
+        supported: (B, M, D) bool, devices that run each place.
     """
 
-    def __init__(self, cost_weight: float, hidden: int = 32) -> None:
-        super().__init__()
-        self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
-        out = nn.Linear(hidden, 1, bias=False)
-        # Zero, so that the initial policy is the preference for fast devices alone.
-        nn.init.zeros_(out.weight)
-        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
+    held: Tensor
+    limits: Tensor
+    shared: Tensor
+    supported: Tensor
 
-    def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
-        """(..., D) logits of features (..., D, F) and times (..., D)."""
-        logits: Tensor = self.layers(features)[..., 0]
-        return logits - self.cost_weight * (unit_ms + MIN_COST).log()
+    @classmethod
+    def of(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
+        """The free memory of rows whose places are the padded units of (B,) graphs of a batch.
+
+        Raises:
+            UserError: The graphs do not hold the limits of devices.
+        """
+        tables = graphs.device_tables
+        place_bytes = graphs.pad(tables.unit_bytes[:, None])[..., 0]
+        limit, has_limit = tables.devices[..., 0].double(), tables.devices[..., 1] > 0
+        limits = torch.where(has_limit, limit - ROUNDING, torch.inf)
+        # Devices of one pool share its limit; 0 is no pool, and such a device shares with itself
+        # alone.
+        pool = tables.memory_pool
+        same_pool = (pool[:, :, None] == pool[:, None]) & (pool[:, None] > 0)
+        shared = same_pool | torch.eye(pool.shape[1], dtype=torch.bool, device=pool.device)
+        supported = graphs.allowed_slots
+        if supported is None:
+            supported = torch.ones(
+                *place_bytes.shape, pool.shape[1], dtype=torch.bool, device=row.device
+            )
+        return cls(place_bytes[row], limits[row], shared[row].double(), supported[row])
+
+    def mask(self, place: int | Tensor, used: Tensor) -> Tensor:
+        """(B, D) bool, devices with room for a place of each row.
+
+        Args:
+            place: Index of the place, or (B,) one for each row.
+            used: (B, D) bytes of the places before it on each device.
+        """
+        rows = torch.arange(len(self.held), device=self.held.device)
+        free_bytes = (
+            self.limits - (used[:, None] @ self.shared)[:, 0] - self.held[rows, place][:, None]
+        )
+        return mask_places(self.supported[rows, place], free_bytes)
+
+    def masks(self, devices: Tensor) -> Tensor:
+        """(B, M, D) bool, devices with room for each place, given (B, M) devices of all places."""
+        bytes_on_device = one_hot(devices.long(), self.limits.shape[1]) * self.held[..., None]
+        # Places are filled in order: each sees the bytes of those before it.
+        bytes_before = bytes_on_device.cumsum(dim=1) - bytes_on_device
+        free_bytes = self.limits[:, None] - bytes_before @ self.shared - self.held[..., None]
+        return mask_places(self.supported, free_bytes)
+
+    def count_used(self, devices: Tensor, is_placed: Tensor) -> Tensor:
+        """(B, D) bytes in use by the places that (B, M) ``is_placed`` marks, on (B, M) devices."""
+        zeros = torch.zeros_like(self.limits)
+        return zeros.scatter_add(1, devices.long(), self.held * is_placed)
+
+    def add(self, used: Tensor, place: int, devices: Tensor) -> Tensor:
+        """(B, D) bytes in use after a place was put on (B,) devices."""
+        return used.scatter_add(1, devices[:, None], self.held[:, place, None])
+
+
+def mask_places(supported: Tensor, free_bytes: Tensor) -> Tensor:
+    """Apply ``mask_by_room`` to tensors."""
+    mask = mask_by_room(supported.cpu().numpy(), free_bytes.cpu().numpy())
+    return torch.from_numpy(mask).to(free_bytes.device)

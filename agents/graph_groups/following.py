@@ -9,16 +9,6 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from agents.common.distribution import FORBIDDEN
-from agents.common.graphs import MIN_COST
-
-FOLLOWING_STEP = 0.5
-"""Learning rate of the logits of following relative to those of devices: ours, the best on the
-validation problems."""
-
-
-def first_keep(n_units: Tensor, groups: float) -> Tensor:
-    """Logits of following before learning, so that about ``groups`` of n units choose a device."""
-    return (n_units / groups - 1.0).clamp(min=MIN_COST).log()
 
 
 class FollowingDevices:
@@ -122,11 +112,6 @@ class FollowingDevices:
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices."""
         return (self.unit_log_prob(actions) * self.decides).sum(dim=1)
-
-    def permits(self, actions: Tensor) -> Tensor:
-        """(B,) bool, whether the units are allowed their (B, N) devices."""
-        is_permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
-        return (is_permitted | ~self.decides).all(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) entropy of the units that follow, and of the devices of those that do not."""

@@ -6,25 +6,71 @@ still applies.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.evaluated import BestRows
-from agents.common.following import FollowingDevices
 from agents.common.graphs import TensorDict
+from agents.common.placements import BestPlacements
+from agents.common.reinforce import REINFORCE
+from agents.graph_groups.following import FollowingDevices
+from agents.graph_groups.policy import WINDOW, GraphGroupsPolicy
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray
+from placement_gym.base.errors import UserError
 from placement_gym.envs.scaling import read_graph_id
 
-WINDOW = "window"
-"""Name in a rollout's observations of the (N,) bool units whose devices were drawn."""
 MAX_DRAWS = 16
 """Draws, of which the first that differs from the best placement is taken: ours, since a policy
 with 16 equal draws has converged."""
 
 
+class RedrawingREINFORCE(REINFORCE):
+    """REINFORCE that draws only a window of the best placement again, from some placements on.
+
+    Args:
+        policy: ``GraphGroupsPolicy``.
+        env: As for ``REINFORCE``, with episodes of one placement.
+        redraw: Placements after which only a window of the best one so far is drawn again, see
+            ``Redraws``; None always draws all units.
+        kwargs: As for ``REINFORCE``.
+
+    Raises:
+        UserError: Episodes have several placements.
+    """
+
+    def __init__(self, policy: Any, env: Any, redraw: int | None = None, **kwargs: Any) -> None:
+        if redraw is not None:
+            check_integer("redraw", redraw, 0)
+        self.redraw = redraw
+        super().__init__(policy, env, **kwargs)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        spaces: Any = self.observation_space
+        if self.redraw is not None and spaces["step"].count > 1:
+            raise UserError("redraw needs episodes of one placement: pass horizon=1")
+
+    def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
+        """See SB3; also decides whether the policy draws windows in this rollout."""
+        assert isinstance(self.policy, GraphGroupsPolicy)
+        due = self.redraw is not None and self.num_timesteps >= self.redraw
+        self.policy.redraws = Redraws(self.best) if due else None
+        return super().collect_rollouts(*args, **kwargs)
+
+    def train(self) -> None:
+        """See ``REINFORCE``; the likelihood is that of what was drawn."""
+        assert isinstance(self.policy, GraphGroupsPolicy)
+        observations: Any = self.rollout_buffer.observations
+        if self.policy.redraws is not None:
+            observations[WINDOW] = np.stack(self.policy.redraws.windows)
+        super().train()
+
+
 class Redraws:
-    """Draws placements near the best one of each graph. Saved models name this class.
+    """Draws placements near the best one of each graph.
 
     A window is a run of units in topological order. Its size is log-uniform from one unit to all
     and its place uniform; neither is learned. Draws that repeat the best placement are drawn again.
@@ -32,7 +78,7 @@ class Redraws:
     advantages sum to zero, as those above the mean of the others do.
     """
 
-    def __init__(self, best: BestRows) -> None:
+    def __init__(self, best: BestPlacements) -> None:
         self.best = best
         self.windows: list[BoolArray] = []
 
@@ -66,13 +112,12 @@ class Redraws:
     def find_bases(self, observation: TensorDict) -> tuple[Tensor, Tensor]:
         """(B, N) best placements so far, and (B,) bool, whether there is one."""
         mask = observation["node_mask"]
-        best_rows = [
-            self.best.get(graph) for graph in read_graph_id(observation).flatten().tolist()
-        ]
+        graphs = read_graph_id(observation).flatten().tolist()
+        best_rows = [self.best.get(graph) for graph in graphs]
         base = np.zeros(mask.shape, dtype=np.int64)
         for row, entry in enumerate(best_rows):
             if entry is not None:
-                base[row] = entry[1]
+                base[row] = entry.row
         has_best = torch.tensor([entry is not None for entry in best_rows], device=mask.device)
         return torch.as_tensor(base, device=mask.device), has_best
 

@@ -1,0 +1,200 @@
+"""Many placements that are made unit by unit at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.utils.seeding import np_random
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs.episode import PLACEMENT
+from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
+from placement_gym.envs.same_step import Info, SameStepVectorEnv
+from placement_gym.envs.vector import Outcomes, SimulatedVectorEnv
+
+
+class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray, NDArray[Any]]):
+    """``gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=k)``: equal to k single environments.
+
+    All of them place the same unit in a step, and their placements are evaluated together. Their
+    episodes end together, and the next ones begin in the same step (``AutoresetMode.SAME_STEP``).
+    Infos have the keys of ``SimulatedVectorEnv``.
+
+    Args:
+        num_envs: Units placed per step, one in each environment.
+        max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
+        observe: See ``PerUnitEnv``.
+        final_reward: The reward of all environments that ``reward="final"`` pays.
+        kwargs: As for ``SimulatedEnv``.
+
+    Raises:
+        UserError: ``num_envs`` is not a positive integer, or another argument is wrong.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        max_episode_steps: int | None = None,
+        start: str | None = None,
+        reward: str | None = None,
+        observe: str = "graph",
+        final_reward: str = "log_speedup",
+        **kwargs: Any,
+    ) -> None:
+        self.whole = SimulatedVectorEnv(num_envs, reward=final_reward, **kwargs)
+        self.one = PerUnitEnv(self.whole.env, start, reward, observe)
+        self.set_spaces(num_envs, self.one, self.one.observation_space, max_episode_steps)
+        self.rngs = [np_random()[0] for _ in range(num_envs)]
+        self.best_speedup, self.best_rows = np.zeros(num_envs), self.whole.first_rows.copy()
+        self.begin()
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, Info]:
+        """Start an episode in every environment.
+
+        Args:
+            seed: A seed for each environment, or the first of consecutive ones.
+            options: As for ``PlacementVectorEnv``.
+
+        Raises:
+            UserError: There is no such option, or not one seed or placement per environment.
+        """
+        self.whole.reset(seed=seed, options=options)
+        for number, each in enumerate(self.list_seeds(seed)):
+            if each is not None:
+                self.rngs[number] = np_random(each)[0]
+                self.best_speedup[number] = 0.0
+                self.best_rows[number] = self.whole.first_rows[number]
+        self.begin((options or {}).get(PLACEMENT) is not None)
+        return self.observe(), self.whole.get_info()
+
+    def begin(self, is_given: bool = False) -> None:
+        """Begin all episodes, from the placements of ``whole`` if they are given."""
+        one, whole = self.one, self.whole
+        self.current, start = 0, "given" if is_given else one.start
+        rows = whole.rows
+        if start == "best-single":
+            rows = np.tile(one.problem.single(one.single), (self.num_envs, 1))
+            alone = one.base.singles.of_device(one.single)
+            whole.rows, whole.outcomes = rows, Outcomes.of(alone, self.num_envs)
+        elif start in ("random", "best"):
+            rows = self.draw_starts() if start == "random" else self.best_rows.copy()
+            if one.pays == "improvement":
+                whole.outcomes = whole.evaluate(rows)
+                rows = whole.rows
+        self.rows = rows
+        if start not in ("random", "best") or one.pays == "improvement":
+            self.update_best()  # else it was not evaluated
+        if one.pays == "saving":
+            self.shares = self.predict_shares()
+        if one.flat is not None:
+            one.flat.begin(rows)
+
+    def draw_starts(self) -> IntArray:
+        """(num_envs, n_units) random devices, as ``PerUnitEnv`` draws them."""
+        supported = self.one.problem.supported
+        draws = np.stack([rng.random(supported.shape) * supported for rng in self.rngs])
+        return draws.argmax(axis=2).astype(np.int64)
+
+    def step(self, actions: IntArray) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
+        """Place the current unit in every environment.
+
+        Args:
+            actions: (num_envs,) device indices.
+
+        Raises:
+            UserError: The actions have another shape or range.
+        """
+        self.move_current(np.asarray(actions))
+        is_last = self.current == self.one.problem.n_units
+        reward = self.reward_step(is_last)
+        terminated = np.full(self.num_envs, is_last)
+        truncated = np.full(self.num_envs, self.current >= self.max_episode_steps)
+        if self.render_mode == "human":
+            self.render()
+        observation, info = self.observe(), self.whole.get_info()
+        if terminated[0] or truncated[0]:
+            self.whole.start_episodes()
+            self.begin()
+            ends = self.report_ends(self.unbatch(observation), info)
+            observation, info = self.observe(), self.whole.get_info() | ends
+        return observation, reward, terminated, truncated, info
+
+    def move_current(self, devices: IntArray) -> None:
+        """Move the current unit to (num_envs,) devices and go on to the next unit."""
+        n_devices = self.one.base.observer.n_devices
+        is_right = devices.dtype.kind in "iu" and devices.shape == (self.num_envs,)
+        if not (is_right and (devices >= 0).all() and (devices < n_devices).all()):
+            raise UserError(
+                f"actions are {self.num_envs} device indices from 0 to {n_devices - 1}, not "
+                f"{devices!r:.200}"
+            )
+        placed = self.one.base.layout.where_present(devices)
+        self.rows = self.rows.copy()  # ``whole`` keeps those before
+        self.rows[:, self.current] = placed
+        if self.one.flat is not None:
+            self.one.flat.place(self.current, placed)
+        self.current += 1
+
+    def reward_step(self, is_last: bool) -> FloatArray:
+        """(num_envs,) rewards; placements are evaluated where the reward needs it."""
+        one, whole, previous = self.one, self.whole, self.whole.outcomes
+        if is_last or one.pays == "improvement":
+            keep = np.arange(self.rows.shape[1]) == self.current - 1
+            whole.outcomes = whole.evaluate(self.rows, np.broadcast_to(keep, self.rows.shape))
+            self.rows = whole.rows  # others may have made room
+            self.update_best()
+        if one.pays == "saving":
+            before, self.shares = self.shares, self.predict_shares()
+            if is_last:
+                single = one.base.singles.of_device(one.single)
+                outcomes = whole.outcomes
+                self.shares = outcomes.cost_ms / outcomes.reference_ms * single.speedup
+            return one.problem.n_units * (before - self.shares)
+        if is_last or one.pays != "final":
+            return np.asarray(one.reward(whole.outcomes, previous), dtype=np.float64)
+        return np.zeros(self.num_envs)
+
+    def predict_shares(self) -> FloatArray:
+        """(num_envs,) latencies by costs, over that of the best single device."""
+        assert self.one.twin is not None
+        latencies_ms = self.one.twin.simulator.latencies_ms(self.rows.astype(np.uint8))
+        return latencies_ms / self.one.single_ms
+
+    def update_best(self) -> None:
+        """Keep the placements that are the fastest of their environments."""
+        outcomes = self.whole.outcomes
+        is_best = outcomes.feasible & (outcomes.speedup > self.best_speedup)
+        self.best_speedup[is_best] = outcomes.speedup[is_best]
+        self.best_rows[is_best] = self.rows[is_best]
+
+    def observe(self) -> Any:
+        """The observations before the current unit is placed, as ``PerUnitEnv`` has them."""
+        one = self.one
+        if one.flat is not None:
+            return one.flat.observe(min(self.current, one.problem.n_units - 1))
+        start_ms = np.stack([one.backend.start_ms(row) for row in self.rows])
+        return observe_unit(one.base.observer, self.rows, self.current, start_ms)
+
+    def unbatch(self, observation: Any) -> Any:
+        """(num_envs,) the observation of each environment."""
+        return self.whole.unbatch(observation) if self.one.flat is None else observation
+
+    def render(self) -> tuple[Any, ...] | None:
+        """The placement of each environment that was evaluated last."""
+        return self.whole.render()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the shared environment."""
+        self.whole.close()
