@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -134,6 +135,7 @@ FIRST = 100
 ROUNDED = 1 - 1e-9
 """Ratios from which on two latencies are the same."""
 FLOOR, PROVEN = "greedy", "min-cut"
+RULES = (FLOOR, "heft")
 MODELS = ("resnet", "bert-8", "inception")
 VALIDATION = tuple(
     f"family-{family}-seed1"
@@ -141,6 +143,7 @@ VALIDATION = tuple(
 )
 """Problems of which settings were chosen."""
 LARGE = ("family-layered-700-seed1", "family-attention-1000-seed1")
+SETS = {"of validation": VALIDATION, "of HSDAG": MODELS, "large": LARGE}
 
 
 def limit(share: float, *gpus: str) -> list[dict[str, Any]]:
@@ -162,7 +165,7 @@ PARTS: dict[str, Sequence[Row]] = {
     "models": [
         {"cell": [UNLIMITED], "model": MODELS, "arm": arms, "seed": range(seeds)}
         for arms, seeds in (
-            ((FLOOR, "heft", PROVEN), 1),
+            ((*RULES, PROVEN), 1),
             (TRAININGS, 5),
             (("hsdag", "placeto"), 5),
             (ZERO_SHOT, 5),
@@ -173,13 +176,13 @@ PARTS: dict[str, Sequence[Row]] = {
         for models in (VALIDATION, MODELS)
         for cell, about in [*CELLS.items()][1:]
         for arms, seeds in (
-            ((FLOOR, "heft"), 1),
+            (RULES, 1),
             (PARALLEL if "schedule" in about else LIMITED, 3),
         )
     ],
     "large": [
         {"cell": ["3 devices, 30 % each"], "model": LARGE, "arm": arms, "seed": range(seeds)}
-        for arms, seeds in (((FLOOR, "heft"), 1), (LIMITED, 3))
+        for arms, seeds in ((RULES, 1), (LIMITED, 3))
     ],
 }
 """Part -> runs: every combination of the choices."""
@@ -323,33 +326,41 @@ def list_models(rows: Sequence[Row]) -> list[Row]:
         line["best seen"] = f"{np.mean(average(mine, read_best)):.4f}"
         line["untrained"] = f"{np.mean(average(mine, read_untrained)):.2f}" if training else ""
         line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+        line["runs"] = len(mine)
         lines.append(line)
     return lines
 
 
 def list_limits(rows: Sequence[Row]) -> list[Row]:
-    """Policies where devices hold a part of the weights, or work in parallel, and the floor."""
+    """Policies where devices hold a part of the weights, or work in parallel, and rules."""
     lines = []
-    for name, models in (("validation", VALIDATION), ("HSDAG's", MODELS), ("large", LARGE)):
-        for cell in CELLS:
-            arms = group_by(select(rows, cell, models), "arm")
-            for (arm,), mine in arms.items() if cell != UNLIMITED else ():
-                if arm not in LEARNED:
-                    continue
-                floors = {row["model"]: read_final(row) for row in arms[FLOOR,]}
-                shares = np.array([read_final(row) / floors[row["model"]] for row in mine])
-                lines.append(
-                    {
-                        "devices": cell,
-                        "models": f"{name} ({len(floors)})",
-                        "`greedy`": f"{np.mean(average(arms[FLOOR,], read_final)):.3f}",
-                        "`heft`": f"{np.mean(average(arms['heft',], read_final)):.3f}",
-                        arm.partition(",")[0]: describe_mean(average(mine, read_final)),
-                        "best seen": f"{np.mean(average(mine, read_best)):.3f}",
-                        "least / `greedy`": f"{shares.min():.3f}",
-                        "runs at or above": f"{(shares > ROUNDED).sum()} of {len(shares)}",
-                    }
-                )
+    for (name, models), cell in product(SETS.items(), [*CELLS][1:]):
+        arms = group_by(select(rows, cell, models), "arm")
+        for arm, training in (LIMITED | PARALLEL).items():
+            if not (mine := arms.get((arm,), [])):
+                continue
+            played = {row["model"] for row in mine}
+            rules = {
+                rule: {
+                    row["model"]: read_final(row) for row in arms[rule,] if row["model"] in played
+                }
+                for rule in RULES
+            }
+            shares = np.array([read_final(row) / rules[FLOOR][row["model"]] for row in mine])
+            lines.append(
+                {
+                    "devices": cell,
+                    "problems": f"{len(played)} {name}",
+                    **{
+                        f"`{rule}`": f"{stats.gmean([*of.values()]):.3f}"
+                        for rule, of in rules.items()
+                    },
+                    "policy": f"{training.algorithm} {stats.gmean([*map(read_final, mine)]):.3f}",
+                    "best seen": f"{stats.gmean([*map(read_best, mine)]):.3f}",
+                    "least, over `greedy`": f"{shares.min():.3f}",
+                    "at or above `greedy`": f"{(shares > ROUNDED).sum()} of {len(shares)}",
+                }
+            )
     return lines
 
 
@@ -373,7 +384,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
     for (model,), panel in zip(group_by(shown, "model"), panels, strict=True):
         arms = group_by([row for row in shown if row["model"] == model], "arm")
-        for number, arm in enumerate(TRAININGS):
+        for number, arm in enumerate(arm for arm in TRAININGS if (arm,) in arms):
             # Trainings of an arm play after the same steps.
             steps, values = np.moveaxis(np.array([row["greedy"] for row in arms[arm,]]), 2, 0)
             marks = np.maximum(steps[0], FIRST)
