@@ -178,9 +178,9 @@ def show_table(tables: Tables, table: str, *files: str) -> str:
     return frame(wins.make_table(cells, *lines[0]))
 
 
-def show_trainings() -> str:
-    """The trainings of stock algorithms, as code."""
-    return frame(f"```python\n{stock.write_programs()}\n```")
+def show_trainings(part: str) -> str:
+    """Trainings of stock algorithms, as code."""
+    return frame(f"```python\n{stock.write_programs(part)}\n```")
 
 
 def show_numbers(table: str) -> str:

@@ -373,9 +373,10 @@ TABLES: Tables = {"models": list_models, "limits": list_limits}
 """Name -> what makes the table of rows."""
 
 
-def write_programs() -> str:
-    """The trainings of the first table, in Python."""
-    return "\n".join(one.write() for one in TRAININGS.values())
+def write_programs(part: str) -> str:
+    """The trainings of a table, in Python."""
+    trainings = {"models": TRAININGS, "limits": LIMITED | PARALLEL}[part]
+    return "\n".join(one.write() for one in trainings.values())
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

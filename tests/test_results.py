@@ -73,10 +73,10 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
         assert claim.say() in text, claim.page
 
 
-@pytest.mark.parametrize("n_blocks", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_blocks", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_programs_of_stock_algorithms_run(n_blocks: int) -> None:
     programs = PROGRAMS.findall((RESULTS / "stock.md").read_text())
-    assert len(programs) == 3
+    assert len(programs) == 4
     code = "".join(programs[:n_blocks]).replace('"inception"', '"resnet"')
     names: dict[str, Any] = {}
     exec(re.sub(r"learn\([\d_]+\)", "learn(40)", code), names)
