@@ -389,7 +389,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             # Trainings of an arm play after the same steps.
             steps, values = np.moveaxis(np.array([row["greedy"] for row in arms[arm,]]), 2, 0)
             marks = np.maximum(steps[0], FIRST)
-            panel.plot(marks, values.mean(axis=0), "-o", ms=3, color=f"C{number}", label=arm)
+            dashes = ("-o", "--s")[number % 2]  # PPO with and without masks is the same here
+            panel.plot(marks, values.mean(axis=0), dashes, ms=3, color=f"C{number}", label=arm)
             panel.fill_between(marks, values.min(0), values.max(0), color=f"C{number}", alpha=0.12)
         for arm, dashes in ((FLOOR, "--"), (PROVEN, ":")):
             panel.axhline(read_final(arms[arm,][0]), ls=dashes, color="black", lw=1, label=arm)
