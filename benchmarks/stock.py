@@ -122,7 +122,7 @@ LONG_SETTINGS = {
     "gamma": 1.0,
     "gae_lambda": 1.0,
 }
-"""Where a step's gain is seen many units later: with ``gae_lambda`` .95 policies fill a device."""
+"""Where a step's gain is seen many units later; chosen on one graph of validation."""
 LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, LONG_SETTINGS)}
 PARALLEL = {"PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS)}
 LEARNED = TRAININGS | ZERO_SHOT | LIMITED | PARALLEL
