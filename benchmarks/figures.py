@@ -27,6 +27,7 @@ import learning_tables
 import numpy as np
 import online_tables
 import published_tables
+import stock
 import stream_tables
 import throughput
 import throughput_measured
@@ -177,6 +178,11 @@ def show_table(tables: Tables, table: str, *files: str) -> str:
     return frame(wins.make_table(cells, *lines[0]))
 
 
+def show_trainings(part: str) -> str:
+    """Trainings of stock algorithms, as code."""
+    return frame(f"```python\n{stock.write_programs(part)}\n```")
+
+
 def show_numbers(table: str) -> str:
     """A table of published numbers and ours."""
     with (RESULTS / "published" / "published.csv").open(newline="") as file:
@@ -198,6 +204,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "fixed": summarize_fixed,
     "bounds": summarize_bounds,
     "proven": count_proven,
+    "stock": partial(show_table, stock.TABLES),
+    "trainings": show_trainings,
     "stream": partial(show_table, stream_tables.TABLES),
     "hsdag": partial(show_table, hsdag_tables.TABLES),
     "algorithms": partial(show_table, algorithms.TABLES),

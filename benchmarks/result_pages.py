@@ -83,6 +83,16 @@ PAGES: dict[str, Page] = {
         (f"{PY}releases.py",),
         note="it compares versions, so that its rows are of several",
     ),
+    "stock.md": Page(
+        0.6,
+        ("stock-rows.jsonl",),
+        (f"{PY}stock.py --rows {{out}}/stock-rows.jsonl",),
+        (
+            f"{PY}stock.py --rows {{results}}/stock-rows.jsonl"
+            " --picture {results}/stock.png",
+            f"{PY}figures.py",
+        ),
+    ),
     "algorithms.md": Page(
         0.3,
         ("algorithms-rows.jsonl",),

@@ -40,6 +40,7 @@ OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""
 DEVIATION = re.compile(r"greedy_speedup was (\S+) and is now \1")
 """Of rows of 0.2.0, by 5e-7: they keep no greedy placement that could be evaluated again."""
+PROGRAMS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 AGENT_TABLE = re.compile(r"^\| agent \|.*\n\|[ :|-]+\n((?:\|.*\n)+)", re.MULTILINE)
 
 
@@ -70,6 +71,25 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
     for claim in claims.CLAIMS:
         text = " ".join((RESULTS / claim.page).read_text().split())
         assert claim.say() in text, claim.page
+
+
+@pytest.mark.parametrize("n_blocks", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_programs_of_stock_algorithms_run(n_blocks: int) -> None:
+    programs = PROGRAMS.findall((RESULTS / "stock.md").read_text())
+    assert len(programs) == 4
+    code = "".join(programs[:n_blocks]).replace('"inception"', '"resnet"')
+    names: dict[str, Any] = {}
+    exec(re.sub(r"learn\([\d_]+\)", "learn(40)", code), names)
+    assert names["model"].num_timesteps == 40
+
+
+def test_a_policy_plays_as_it_learns(figures: ModuleType) -> None:
+    row = figures.stock.learn(
+        figures.stock.Training("A2C", 80, {"gamma": 1.0}), "tiny", {"devices": "cpu+igpu"}, 0
+    )
+    assert [steps for steps, _ in row["greedy"]] == [0, 80]
+    assert row["evaluations"] == 8  # episodes of seven units, in eight environments
+    assert row["single_ms"] / row["latency_ms"] >= row["greedy"][0][1] or row["error"] == ""
 
 
 def test_trainings_that_play_all_problems_are_drawn_together(figures: ModuleType) -> None:

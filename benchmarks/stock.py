@@ -1,0 +1,404 @@
+r"""Stock algorithms of Stable-Baselines3 and sb3-contrib on the main environments.
+
+    python benchmarks/stock.py --rows rows.jsonl                        # runs what has no row yet
+    python benchmarks/stock.py --rows rows.jsonl --parts limits         # a part of it alone
+    python benchmarks/stock.py --rows rows.jsonl --picture stock.png    # draws the rows
+
+Settings were chosen on the problems of ``VALIDATION``. Seconds are of this process and of learning
+alone: episodes that are played in between are neither timed nor counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import gymnasium as gym
+import matplotlib.pyplot as plt
+import numpy as np
+import sb3_contrib
+import stable_baselines3
+import torch
+from common import (
+    SIMULATED,
+    Meter,
+    Row,
+    combine,
+    describe_env,
+    describe_kwargs,
+    describe_run,
+    make_env,
+    make_parser,
+    read_rows,
+    run_missing,
+    search,
+)
+from rich.progress import track
+from scipy import stats
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import DummyVecEnv
+from summaries import Tables, describe_mean, group_by
+
+import placement_gym
+from placement_gym.base.arguments import MAX_INTEGER
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
+
+BY_UNIT = "DevicePlacementPerUnitSim-v0"
+
+
+@dataclass(frozen=True)
+class Training:
+    """An algorithm of Stable-Baselines3 or sb3-contrib; settings that are not named are its own.
+
+    Attributes:
+        algorithm: Its class.
+        steps: At least; a training ends with a whole rollout.
+        settings: Of its constructor.
+        n_envs: Environments of a training.
+        env: Where it learns and plays.
+        policy: Its first argument.
+        elsewhere: Whether it learns on the two other models, and plays one that it has not seen.
+    """
+
+    algorithm: str
+    steps: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    n_envs: int = 8
+    env: str = BY_UNIT
+    policy: str = "MlpPolicy"
+    elsewhere: bool = False
+
+    def make(self, envs: DummyVecEnv, seed: int) -> BaseAlgorithm:
+        """The algorithm before it learns."""
+        package = stable_baselines3 if hasattr(stable_baselines3, self.algorithm) else sb3_contrib
+        algorithm: Callable[..., BaseAlgorithm] = getattr(package, self.algorithm)
+        return algorithm(self.policy, envs, seed=seed, device="cpu", **self.settings)
+
+    def write(self) -> str:
+        """The same in Python."""
+        settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        envs = f"{'by_unit' if self.env == BY_UNIT else 'all_at_once'}({self.n_envs})"
+        return f'{self.algorithm}("{self.policy}", {envs}{settings}).learn({self.steps:_})'
+
+
+PPO_SETTINGS = {"n_steps": 64, "gamma": 1.0}
+TRAININGS = {
+    "A2C": Training("A2C", 2_048, {"gamma": 1.0}),
+    "PPO": Training("PPO", 10_240, PPO_SETTINGS),
+    "MaskablePPO": Training("MaskablePPO", 10_240, PPO_SETTINGS),
+    "DQN": Training("DQN", 10_000, {"gamma": 1.0, "learning_starts": 1_000}, n_envs=1),
+    "PPO, all at once": Training(
+        "PPO",
+        4_032,
+        {"n_steps": 8, "batch_size": 64, "learning_rate": 1e-3},
+        env=SIMULATED,
+        policy="MultiInputPolicy",
+    ),
+    "RecurrentPPO": Training(
+        "RecurrentPPO",
+        10_240,
+        PPO_SETTINGS | {"batch_size": 256, "policy_kwargs": {"lstm_hidden_size": 32}},
+        policy="MlpLstmPolicy",
+    ),
+}
+"""Arm -> its training."""
+ZERO_SHOT = {
+    f"{name}, other models": replace(TRAININGS[name], elsewhere=True) for name in ("A2C", "PPO")
+}
+"""Policies that play a model without having seen it."""
+LONG_SETTINGS = {
+    "n_steps": 256,
+    "batch_size": 256,
+    "learning_rate": 1e-3,
+    "gamma": 1.0,
+    "gae_lambda": 1.0,
+}
+"""Where a step's gain is seen many units later; chosen on one graph of validation."""
+LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, LONG_SETTINGS)}
+PARALLEL = {"PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS)}
+LEARNED = TRAININGS | ZERO_SHOT | LIMITED | PARALLEL
+PLACEMENTS = 4_032
+"""Evaluations of agents that search or learn, as of the training all at once."""
+MARKS = (0, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
+"""Steps after which a policy plays an episode, besides the end; at the first it is untrained."""
+FIRST = 100
+"""Where the picture shows episodes before learning, as its steps are logarithmic."""
+ROUNDED = 1 - 1e-9
+"""Ratios from which on two latencies are the same."""
+FLOOR, PROVEN = "greedy", "min-cut"
+RULES = (FLOOR, "heft")
+MODELS = ("resnet", "bert-8", "inception")
+VALIDATION = tuple(
+    f"family-{family}-seed1"
+    for family in ("layered-60", "attention-80", "branching-80", "recurrent-60")
+)
+"""Problems of which settings were chosen."""
+LARGE = ("family-layered-700-seed1", "family-attention-1000-seed1")
+SETS = {"of validation": VALIDATION, "of HSDAG": MODELS, "large": LARGE}
+
+
+def limit(share: float, *gpus: str) -> list[dict[str, Any]]:
+    """A CPU, and GPUs that hold a share of the weights each."""
+    return [{"name": "CPU"}, *({"name": name, "weight_share": share} for name in gpus)]
+
+
+UNLIMITED = "hsdag-paper"
+CELLS: dict[str, Row] = {
+    UNLIMITED: {"devices": "hsdag-paper"},
+    "2 devices, 50 % of the weights": {"devices": limit(0.5, "GPU")},
+    "3 devices, 30 % each": {"devices": limit(0.3, "GPU.0", "GPU.1")},
+    "4 devices, 20 % each": {"devices": limit(0.2, "GPU.0", "GPU.1", "GPU.2")},
+    "3 devices, `list`": {"devices": "cpu+2dgpu", "schedule": "list"},
+    "3 devices, `event`": {"devices": "cpu+2dgpu", "schedule": "event"},
+}
+"""Devices and schedules."""
+PARTS: dict[str, Sequence[Row]] = {
+    "models": [
+        {"cell": [UNLIMITED], "model": MODELS, "arm": arms, "seed": range(seeds)}
+        for arms, seeds in (
+            ((*RULES, PROVEN), 1),
+            (TRAININGS, 5),
+            (("hsdag", "placeto"), 5),
+            (ZERO_SHOT, 5),
+        )
+    ],
+    "limits": [
+        {"cell": [cell], "model": models, "arm": arms, "seed": range(seeds)}
+        for models in (VALIDATION, MODELS)
+        for cell, about in [*CELLS.items()][1:]
+        for arms, seeds in (
+            (RULES, 1),
+            (PARALLEL if "schedule" in about else LIMITED, 3),
+        )
+    ],
+    "large": [
+        {"cell": ["3 devices, 30 % each"], "model": LARGE, "arm": arms, "seed": range(seeds)}
+        for arms, seeds in ((RULES, 1), (LIMITED, 3))
+    ],
+}
+"""Part -> runs: every combination of the choices."""
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--rows", type=Path, required=True, help="file of rows, .jsonl")
+    parser.add_argument("--parts", default=",".join(PARTS), help="%(default)s")
+    parser.add_argument("--seeds", type=int, default=5, help="at most (%(default)s)")
+    parser.add_argument("--picture", type=Path, help="draw the rows, and run nothing")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.picture:
+        draw(read_rows(options.rows), options.picture)
+        return
+    parts = [choices for part in options.parts.split(",") for choices in PARTS[part]]
+    jobs = [job for choices in parts for job in combine(**choices) if job["seed"] < options.seeds]
+    jobs.sort(key=lambda job: int(job["seed"]))  # one that is stopped has run all arms
+    run_missing(options.rows, track(jobs, "runs"), run)
+
+
+def run(cell: str, model: str, arm: str, seed: int) -> Row:
+    """Let an arm learn or search, and place; the columns of its row."""
+    if arm in LEARNED:
+        return learn(LEARNED[arm], model, CELLS[cell], seed)
+    env, agent = make_env(model, observe_graph=False, **CELLS[cell]), AgentSpec(arm)
+    meter = Meter(env.backend, [PLACEMENTS])
+    made = search(env, meter, agent, seed, PLACEMENTS)
+    about = describe_run(describe_env(env), agent, seed, PLACEMENTS, meter)
+    return about | {"single_ms": find_single_ms(env), "greedy": [(meter.n, play(env, made))]}
+
+
+def learn(training: Training, model: str, about: Row, seed: int) -> Row:
+    """Train, play episodes of a model in between, and return the columns of the row."""
+    about = {"model": model, **about}
+    about |= {"observe": "flat"} if training.env == BY_UNIT else {"observe_graph": False}
+    models = [one for one in MODELS if one != model] if training.elsewhere else [model]
+    makers = [partial(gym.make, training.env, **about | {"model": one}) for one in models]
+    envs = DummyVecEnv(makers * (training.n_envs // len(models)))
+    env = gym.make(training.env, **about)
+    base, player = placement_env(env), Player(env)
+    meter = Meter(base.backend, [MAX_INTEGER])
+    with ExitStack() as counted:
+        for each in () if training.elsewhere else envs.envs:
+            counted.enter_context(meter.count_evaluations(placement_env(each)))
+        algorithm, began_s = training.make(envs, seed), process_time()
+        algorithm.learn(training.steps, player)
+        cpu_s = process_time() - began_s - player.played_s
+    if training.elsewhere:  # of this model the policy evaluates this placement alone
+        with meter.count_evaluations(base):
+            play(env, algorithm)
+    agent = AgentSpec(training.algorithm.lower(), training.settings)
+    described = describe_run(describe_kwargs(about), agent, seed, training.steps, meter)
+    return described | {
+        "env": training.env,
+        "single_ms": find_single_ms(base),
+        "greedy": player.greedy,
+        "cpu_s": round(cpu_s, 3),
+    }
+
+
+class Player(BaseCallback):
+    """Plays a deterministic episode before learning, after ``MARKS`` and at the end.
+
+    Attributes:
+        greedy: Steps, and the speed-up over the best single device after them.
+        played_s: Seconds of this process that the episodes took.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__()
+        self.env, self.played_s = env, 0.0
+        self.greedy: list[tuple[int, float]] = []
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if any(self.n_played <= mark <= self.num_timesteps for mark in MARKS):
+            self.play()
+
+    def _on_training_end(self) -> None:
+        self.play()
+
+    @property
+    def n_played(self) -> int:
+        """The first step after the last episode."""
+        return self.greedy[-1][0] + 1 if self.greedy else 0
+
+    def play(self) -> None:
+        """Play an episode with the policy as it is now."""
+        began_s = process_time()
+        self.greedy.append((self.num_timesteps, play(self.env, self.model)))
+        self.played_s += process_time() - began_s
+
+
+def play(env: gym.Env[Any, Any], policy: Any) -> float:
+    """The speed-up over the best single device of a deterministic episode; 0 if infeasible."""
+    info = placement_gym.play_episode(env, policy)
+    return float(info["speedup_vs_best_single"]) if info["feasible"] else 0.0
+
+
+def find_single_ms(env: DevicePlacementEnv) -> float:
+    """The latency of the best single device."""
+    device = env.singles.best()
+    assert device is not None
+    return env.singles.of_device(device).latency_ms
+
+
+def read_final(row: Row) -> float:
+    """The speed-up of the last episode."""
+    return float(row["greedy"][-1][1])
+
+
+def read_untrained(row: Row) -> float:
+    """The speed-up of the first episode."""
+    return float(row["greedy"][0][1])
+
+
+def read_best(row: Row) -> float:
+    """The speed-up of the fastest placement that was evaluated."""
+    return float(row["single_ms"] / row["latency_ms"])
+
+
+def average(rows: Sequence[Row], read: Callable[[Row], float]) -> list[float]:
+    """Geometric means over models, for each seed."""
+    return [float(stats.gmean([*map(read, mine)])) for mine in group_by(rows, "seed").values()]
+
+
+def list_models(rows: Sequence[Row]) -> list[Row]:
+    """What each arm reached on HSDAG's models, with 95 % intervals over seeds."""
+    lines = []
+    for (arm,), mine in group_by(select(rows, UNLIMITED, MODELS), "arm").items():
+        training = LEARNED.get(arm)
+        line: Row = {"arm": arm if training else f"`{arm}`"}
+        line["steps"] = f"{training.steps:,}" if training else ""
+        for (model,), runs in group_by(mine, "model").items():
+            line[model] = describe_mean([*map(read_final, runs)], digits=4)
+        line["mean"] = describe_mean(average(mine, read_final), digits=4)
+        line["best seen"] = f"{np.mean(average(mine, read_best)):.4f}"
+        line["untrained"] = f"{np.mean(average(mine, read_untrained)):.2f}" if training else ""
+        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+        line["runs"] = len(mine)
+        lines.append(line)
+    return lines
+
+
+def list_limits(rows: Sequence[Row]) -> list[Row]:
+    """Policies where devices hold a part of the weights, or work in parallel, and rules."""
+    lines = []
+    for (name, models), cell in product(SETS.items(), [*CELLS][1:]):
+        arms = group_by(select(rows, cell, models), "arm")
+        for arm, training in (LIMITED | PARALLEL).items():
+            if not (mine := arms.get((arm,), [])):
+                continue
+            played = {row["model"] for row in mine}
+            rules = {
+                rule: {
+                    row["model"]: read_final(row) for row in arms[rule,] if row["model"] in played
+                }
+                for rule in RULES
+            }
+            shares = np.array([read_final(row) / rules[FLOOR][row["model"]] for row in mine])
+            lines.append(
+                {
+                    "devices": cell,
+                    "problems": f"{len(played)} {name}",
+                    **{
+                        f"`{rule}`": f"{stats.gmean([*of.values()]):.3f}"
+                        for rule, of in rules.items()
+                    },
+                    "policy": f"{training.algorithm} {stats.gmean([*map(read_final, mine)]):.3f}",
+                    "best seen": f"{stats.gmean([*map(read_best, mine)]):.3f}",
+                    "least, over `greedy`": f"{shares.min():.3f}",
+                    "at or above `greedy`": f"{(shares > ROUNDED).sum()} of {len(shares)}",
+                }
+            )
+    return lines
+
+
+def select(rows: Sequence[Row], cell: str, models: Sequence[str]) -> list[Row]:
+    """The rows of a cell and of some models."""
+    return [row for row in rows if row["cell"] == cell and row["model"] in models]
+
+
+TABLES: Tables = {"models": list_models, "limits": list_limits}
+"""Name -> what makes the table of rows."""
+
+
+def write_programs(part: str) -> str:
+    """The trainings of a table, in Python."""
+    trainings = {"models": TRAININGS, "limits": LIMITED | PARALLEL}[part]
+    return "\n".join(one.write() for one in trainings.values())
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Draw a panel for each of HSDAG's models: speed-ups of policies as they learn."""
+    shown = [row for row in select(rows, UNLIMITED, MODELS) if row["arm"] not in ZERO_SHOT]
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+    for (model,), panel in zip(group_by(shown, "model"), panels, strict=True):
+        arms = group_by([row for row in shown if row["model"] == model], "arm")
+        for number, arm in enumerate(arm for arm in TRAININGS if (arm,) in arms):
+            # Trainings of an arm play after the same steps.
+            steps, values = np.moveaxis(np.array([row["greedy"] for row in arms[arm,]]), 2, 0)
+            marks = np.maximum(steps[0], FIRST)
+            dashes = ("-o", "--s")[number % 2]  # PPO with and without masks is the same here
+            panel.plot(marks, values.mean(axis=0), dashes, ms=3, color=f"C{number}", label=arm)
+            panel.fill_between(marks, values.min(0), values.max(0), color=f"C{number}", alpha=0.12)
+        for arm, dashes in ((FLOOR, "--"), (PROVEN, ":")):
+            panel.axhline(read_final(arms[arm,][0]), ls=dashes, color="black", lw=1, label=arm)
+        panel.set(title=model, xscale="log", xlabel="steps, first before learning")
+    panels[0].set_ylabel("deterministic episode,\nx the best single device")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
