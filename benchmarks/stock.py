@@ -53,6 +53,8 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 
 BY_UNIT = "DevicePlacementPerUnitSim-v0"
+MAX_GIVEN = 5
+"""Arguments that a line of a page has room for."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,12 @@ class Training:
 
     def write(self) -> str:
         """The same in Python."""
-        settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        settings = [f"{name}={value!r}" for name, value in self.settings.items()]
         envs = f"{'by_unit' if self.env == BY_UNIT else 'all_at_once'}({self.n_envs})"
-        return f'{self.algorithm}("{self.policy}", {envs}{settings}).learn({self.steps:_})'
+        given = [repr(self.policy), envs, *settings]
+        lines = "".join(f"\n    {one}," for one in given) + "\n" if len(given) > MAX_GIVEN else ""
+        text = f"{self.algorithm}({lines or ', '.join(given)}).learn({self.steps:_})"
+        return text.replace("'", '"')
 
 
 PPO_SETTINGS = {"n_steps": 64, "gamma": 1.0}
