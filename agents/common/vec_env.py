@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from agents.common.graphs import altered
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -63,7 +63,7 @@ class PlacementVecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Evaluate the placements of ``step_async``."""
-        observation, rewards, terminated, _, info = self.envs.step(self.actions)
+        observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
         # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
@@ -73,16 +73,18 @@ class PlacementVecEnv(VecEnv):
             for i in range(self.num_envs)
         ]
         if final_observations is not None:
-            self.add_episode_infos(infos, final_observations)
-        return observation, rewards.astype(np.float32), terminated, infos
+            self.add_episode_infos(infos, final_observations, truncated & ~terminated)
+        return observation, rewards.astype(np.float32), terminated | truncated, infos
 
-    def add_episode_infos(self, infos: list[dict[str, Any]], observations: NDArray[Any]) -> None:
+    def add_episode_infos(
+        self, infos: list[dict[str, Any]], observations: NDArray[Any], cut: BoolArray
+    ) -> None:
         """Add what SB3 expects in the infos of episodes that end in this step."""
         time = round(perf_counter() - self.started, 6)
         for i, info in enumerate(infos):
             info["terminal_observation"] = observations[i]
-            # Episodes end at the horizon by definition, so SB3 must not bootstrap a value there.
-            info["TimeLimit.truncated"] = False
+            # Episodes end at the horizon by definition: SB3 bootstraps a value at a limit alone.
+            info["TimeLimit.truncated"] = bool(cut[i])
             info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
         self.returns[:], self.lengths = 0.0, 0
 
@@ -190,8 +192,14 @@ class Rollouts:
             UserError: Several environments differ in size, or a chosen setting cannot be had.
         """
         if isinstance(given, VecEnv):
+            inner = given.unwrapped
+            shared = [inner.envs] if isinstance(inner, PlacementVecEnv) else find_bases(given)
+            if shared and not self.by_unit:
+                self.check_own(shared[0])
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
+        if not envs:
+            raise UserError("the list has no environment: give the agent at least one")
         for env in envs:
             if not isinstance(env.observation_space, spaces.Dict):
                 raise UserError(
@@ -204,7 +212,13 @@ class Rollouts:
             return alone
         steps = [place_units(env) if self.by_unit else WithoutGraph(env) for env in envs]
         for env in envs if not self.by_unit else ():
-            self.check_own(env)
+            self.check_own(placement_env(env, joint=True))
+            if wrapper := find_wrapper(env):
+                warn_user(
+                    f"{wrapper} is around the environment, which is stepped one placement at a "
+                    f"time: the policy is called {self.num_envs} times where it is called once "
+                    "without"
+                )
         return DummyVecEnv([partial(Monitor, step) for step in steps])
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
@@ -225,21 +239,19 @@ class Rollouts:
         settings = {"horizon": self.horizon, "reward": self.reward, **stated}
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
-    def check_own(self, env: gym.Env[Any, Any]) -> None:
-        """Warn of what the preset says otherwise than an environment that is stepped by itself."""
-        base = placement_env(env, joint=True)
-        own = {"horizon": base.horizon, "reward": base.reward.__name__}
+    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+        """Warn of what the preset says otherwise than an environment that is stepped as it is.
+
+        Raises:
+            UserError: What was chosen is otherwise.
+        """
+        own = {"horizon": env.horizon, "reward": env.reward.__name__}
         for name in self.chosen:
             if name in own and own[name] != getattr(self, name):
                 raise UserError(
                     f"{name}={getattr(self, name)!r} needs an environment that is made with it, "
-                    "as this one is stepped by itself: pass it to gym.make"
+                    "as this one is stepped as it is: pass it to gym.make"
                 )
-        if wrapper := find_wrapper(env):
-            warn_user(
-                f"{wrapper} is around the environment, which is stepped one placement at a time: "
-                f"the policy is called {self.num_envs} times where it is called once without"
-            )
         self.say(own, "the environment has")
 
     def say(self, own: Mapping[str, Any], who: str) -> None:
