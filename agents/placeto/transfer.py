@@ -14,11 +14,11 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.make import silence
-from agents.common.placements import FixedPlacement
 from agents.common.reinforce import limit_threads
 from agents.common.vec_env import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
+from agents.static import FixedPlacement
 from placement_gym.base.errors import UserError
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
