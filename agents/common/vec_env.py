@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from agents.common.graphs import altered
-from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -72,21 +72,16 @@ class PlacementVecEnv(VecEnv):
             {key: value[i] for key, value in finals.items() if not key.startswith("_")}
             for i in range(self.num_envs)
         ]
-        if final_observations is not None:
-            self.add_episode_infos(infos, final_observations, truncated & ~terminated)
+        if final_observations is not None:  # all episodes end together
+            time = round(perf_counter() - self.started, 6)
+            for i, info in enumerate(infos):
+                info["terminal_observation"] = final_observations[i]
+                # An episode ends at the horizon by definition: SB3 bootstraps a value only where
+                # `max_episode_steps` cuts it.
+                info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+                info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
+            self.returns[:], self.lengths = 0.0, 0
         return observation, rewards.astype(np.float32), terminated | truncated, infos
-
-    def add_episode_infos(
-        self, infos: list[dict[str, Any]], observations: NDArray[Any], cut: BoolArray
-    ) -> None:
-        """Add what SB3 expects in the infos of episodes that end in this step."""
-        time = round(perf_counter() - self.started, 6)
-        for i, info in enumerate(infos):
-            info["terminal_observation"] = observations[i]
-            # Episodes end at the horizon by definition: SB3 bootstraps a value at a limit alone.
-            info["TimeLimit.truncated"] = bool(cut[i])
-            info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
-        self.returns[:], self.lengths = 0.0, 0
 
     def close(self) -> None:
         """Close the environment."""
@@ -256,12 +251,11 @@ class Rollouts:
 
     def say(self, own: Mapping[str, Any], who: str) -> None:
         """Warn of settings that differ from the preset's."""
-        other = {
-            name: value for name, value in own.items() if getattr(self, name) not in (None, value)
-        }
+        other = [name for name, value in own.items() if getattr(self, name) not in (None, value)]
         if other:
-            ours = {name: getattr(self, name) for name in other}
-            warn_user(f"{who} {write_settings(other)}, which goes before {write_settings(ours)}")
+            theirs = ", ".join(f"{name}={own[name]!r}" for name in other)
+            ours = ", ".join(f"{name}={getattr(self, name)!r}" for name in other)
+            warn_user(f"{who} {theirs}, which goes before {ours}")
 
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
         """Steps of each environment in a rollout that has ``n_steps`` where placements are shared.
@@ -272,11 +266,6 @@ class Rollouts:
             return n_steps
         graphs = {base.observer.graph_id for base in find_bases(env)}
         return n_steps * -(-self.num_envs * max(len(graphs), 1) // env.num_envs)
-
-
-def write_settings(settings: Mapping[str, Any]) -> str:
-    """The settings as arguments."""
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
 def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
