@@ -211,13 +211,8 @@ def check_options(
     if not options:
         return
     available = list_options(factory).keys() | further
-    for option in options:
-        if option not in available:
-            other = OTHER_NAMES.get(option)
-            near = (
-                f"; did you mean {other!r}?" if other in available else suggest(option, available)
-            )
-            option_list = ", ".join(sorted(available)) or "none"
-            raise UserError(
-                f"agent {agent!r} has no option {option!r}{near or ';'} it has {option_list}"
-            )
+    for option in sorted(set(options) - available):
+        other = OTHER_NAMES.get(option)
+        near = f"; did you mean {other!r}?" if other in available else suggest(option, available)
+        names = ", ".join(sorted(available)) or "none"
+        raise UserError(f"agent {agent!r} has no option {option!r}{near or ';'} it has {names}")

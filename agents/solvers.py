@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.about import check_objective, check_pools
-from agents.common.placements import FixedPlacement
 from agents.search.starts import extend_with_rank
+from agents.static import FixedPlacement
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import find_semantics, placement_env

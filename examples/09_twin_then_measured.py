@@ -8,8 +8,8 @@ from pathlib import Path
 import agents
 import placement_gym
 from agents.common.fine_tuning import TwinAgreement, soften
-from agents.common.placements import FixedPlacement
 from agents.common.vec_env import vectorize
+from agents.static import FixedPlacement
 
 IN_TWIN, MEASURED = 200, 20
 """Placements of an update: where they are free, and where each takes a second."""

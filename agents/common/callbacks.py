@@ -13,10 +13,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from agents.common.placements import Best, BestPlacements
 from agents.common.vec_env import find_bases
-from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import find_semantics
 from placement_gym.envs.scaling import IndexBox, read_graph_id
 
 DECISION_KEYS = ("placement", "priority", "fused")
@@ -94,7 +94,6 @@ class BestPlacementCallback(BaseCallback):
         problem, view = (env.get_attr(name, i)[0] for name in ("problem", "graph"))
         best = Best(row, speedup, latency_ms, problem, view, self.sources[i])
         self.best[graph] = best
-        self.model.best = self.best  # type: ignore[attr-defined]
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             best.placement.save(self.path)
@@ -153,23 +152,17 @@ def identify_problems(env: VecEnv) -> list[str]:
     A twin has the same problem as its measured environment, but other latencies. Where problems
     change from episode to episode, or there are none, the list is empty.
     """
-    from placement_gym.backends.measured.measuring import MeasuringBackend
-
     if not env.env_method("has_wrapper_attr", "problem", indices=[0])[0]:
         return []
-    # what is evaluated in other processes is not known
-    backends = [base.backend for base in find_bases(env)]
-    measured = []
-    for backend in backends:
-        while isinstance(backend, BackendWrapper):
-            backend = backend.inner
-        measured.append(isinstance(backend, MeasuringBackend))
     problems = env.get_attr("problem")
     distinct = {id(problem): problem for problem in problems}  # environments may share one
     known = {key: problem.fingerprint() for key, problem in distinct.items()}
-    fingerprints = [known[id(problem)] for problem in problems]
-    suffixes = ["-measured" if is_measured else "" for is_measured in measured]
-    return [f + s for f, s in zip(fingerprints, suffixes or [""] * len(problems), strict=True)]
+    # what is evaluated in other processes is not known
+    measured = [find_semantics(base) is None for base in find_bases(env)] or [False] * len(problems)
+    return [
+        known[id(problem)] + "-measured" * is_measured
+        for problem, is_measured in zip(problems, measured, strict=True)
+    ]
 
 
 def warn_nothing_fits(

@@ -146,11 +146,10 @@ def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
         UserError: It cannot be made or called, or returns another shape.
     """
     # Tried at once: a class with another interface would fail in the middle of a rollout.
-    x, edge_index = torch.zeros(2, width), torch.tensor([[0], [1]])
+    x = torch.zeros(2, width)
     try:
         layer = conv(width, width).eval()
-        with torch.no_grad():
-            shape = tuple(layer(x, edge_index).shape)
+        shape = tuple(layer(x, torch.tensor([[0], [1]])).shape)
         if shape != x.shape:
             raise ValueError(f"it returned {shape} for {tuple(x.shape)}")
     except Exception as error:

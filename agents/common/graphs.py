@@ -177,32 +177,6 @@ class GraphBatch:
         allowed[self.node_mask] = self.action_mask
         return allowed
 
-    @cached_property
-    def latest_producer(self) -> Tensor:
-        """(n,) the last of each node's producers before it; itself if there is none."""
-        source, target = self.edge_index
-        # Edges against the order exist where units of a cyclic quotient are numbered by their first
-        # operator; a leader must come before its followers.
-        is_forward = source < target
-        nodes = torch.arange(len(self.x), device=source.device)
-        latest = torch.full_like(nodes, -1)
-        latest.scatter_reduce_(0, target[is_forward], source[is_forward], "amax")
-        return torch.where(latest < 0, nodes, latest)
-
-    @cached_property
-    def leader_slots(self) -> Tensor:
-        """(G, N) ``latest_producer`` of padded units; padding leads itself."""
-        slots = torch.arange(self.node_mask.shape[1], device=self.x.device)
-        leader = slots.repeat(len(self.node_mask), 1)
-        leader[self.node_mask] = self.latest_producer - self.ptr[self.batch]
-        return leader
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of nodes of each graph."""
-        sizes: list[int] = self.ptr.diff().tolist()
-        return sizes
-
     def nodes_of(self, graph: int) -> slice:
         """The range of one graph's nodes."""
         return slice(int(self.ptr[graph]), int(self.ptr[graph + 1]))
@@ -296,12 +270,8 @@ class Graphs:
         """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
 
         Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
-        would use different graphs. The norms of arrays are compared.
-
-        Args:
-            observation: (B, ...) arrays.
-            ids: (G,) ``graph_id`` of each graph.
-            rows: (G,) one observation of each graph.
+        would use different graphs. The norms of arrays are compared, in one of the (B, ...) rows
+        for each graph.
 
         Raises:
             UserError: A graph has changed, or what identifies something is no index.

@@ -55,11 +55,6 @@ Adapt = Callable[[str, Preset, DevicePlacementEnv], Preset]
 """Returns the preset of a name for an environment, in which memory may be scarce."""
 
 
-def keep_preset(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
-    """The preset as it is."""
-    return preset
-
-
 @dataclass(frozen=True)
 class LearnedAgent:
     """A policy, an algorithm and presets: calling it makes a model for an environment.
@@ -68,13 +63,13 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset for an environment.
+        adapt: Changes a preset for an environment; None keeps it.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
     algorithm: type[REINFORCE] = REINFORCE
-    adapt: Adapt = keep_preset
+    adapt: Adapt | None = None
 
     @property
     def __name__(self) -> str:
@@ -108,27 +103,29 @@ class LearnedAgent:
         """
         if preset not in self.presets:
             raise unknown_name("preset", preset, self.presets)
-        bases = find_environments(env, joint=getattr(self.policy, "joint", False))
-        chosen = self.presets[preset]
-        for base in bases:
-            chosen = self.adapt(preset, chosen, base)
-        rollouts = read_rollouts(chosen.envs, envs or {}, by_unit=self.policy.by_unit)
+        chosen, own = self.presets[preset], envs or {}
+        names = () if self.policy.by_unit else ("num_envs", "horizon", "reward")
+        for name in own:
+            if name not in names:
+                raise unknown_name("an option of envs", name, names)
+        for base in find_environments(env, joint=getattr(self.policy, "joint", False)):
+            chosen = chosen if self.adapt is None else self.adapt(preset, chosen, base)
+        settings_of_envs = {**chosen.envs, **own}
+        rollouts = Rollouts(**settings_of_envs, by_unit=self.policy.by_unit, chosen=tuple(own))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
         arguments = {"device": "cpu", **chosen.algorithm, **settings}
         n_steps = arguments.get("n_steps", 1)
+        arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
         # Observations carry no graph, and the policy gets it once, here; without the tables of
         # devices if it would not read them.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
+        options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
         model = self.algorithm(
             self.policy,  # type: ignore[arg-type]
             venv,
-            policy_kwargs={
-                "graphs": graphs,
-                "optimizer_kwargs": dict(chosen.optimizer),
-                **options,
-            },
+            policy_kwargs=options,
             seed=seed,
-            **{**arguments, "n_steps": rollouts.count_steps(n_steps, venv)},
+            **arguments,
         )
         if venv is not env:  # what is given as a VecEnv is stepped as it is, also later
             model.rollouts, model.steps_together = rollouts, n_steps
@@ -165,19 +162,6 @@ def find_environments(env: Any, joint: bool) -> list[DevicePlacementEnv]:
         return find_bases(env)
     envs = env if isinstance(env, list | tuple) else [env]
     return [placement_env(one, joint) for one in envs]
-
-
-def read_rollouts(preset: Mapping[str, Any], given: Mapping[str, Any], by_unit: bool) -> Rollouts:
-    """Read how environments are stepped.
-
-    Raises:
-        UserError: An option is unknown.
-    """
-    names = () if by_unit else ("num_envs", "horizon", "reward")
-    for name in given:
-        if name not in names:
-            raise unknown_name("an option of envs", name, names)
-    return Rollouts(**{**preset, **given}, by_unit=by_unit, chosen=tuple(given))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,10 @@ from placement_gym.envs.sizes import check_sizes, read_sizes
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
 """Options of policies that may be 0, which omits that part."""
-GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
+GIVEN_BY_ALGORITHMS = {
+    *("observation_space", "action_space", "lr_schedule", "use_sde"),
+    *("args", "kwargs", "options"),
+}
 
 
 class GraphPolicy:
@@ -89,16 +92,8 @@ class GraphPolicy:
     def list_options(cls) -> set[str]:
         """The names that ``policy_kwargs`` may have."""
         classes = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
-        parameters = [
-            parameter
-            for kind in classes
-            for parameter in inspect.signature(kind).parameters.values()
-        ]
-        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        names = {
-            parameter.name for parameter in parameters if parameter.kind not in variadic
-        } - set(GIVEN_BY_ALGORITHMS)
-        return names | {field.name for field in fields(cls.Options)}
+        names = {name for kind in classes for name in inspect.signature(kind).parameters}
+        return (names - GIVEN_BY_ALGORITHMS) | {field.name for field in fields(cls.Options)}
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:

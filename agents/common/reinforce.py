@@ -243,23 +243,15 @@ class REINFORCE(OnPolicyAlgorithm):
         """
         check_integer("total_timesteps", total_timesteps, 0)
         with limit_threads(self.observation_space):
-            return super().learn(
-                total_timesteps,
-                callback,
-                log_interval,
-                tb_log_name or type(self).__name__,
-                reset_num_timesteps,
-                progress_bar,
-            )
+            name = tb_log_name or type(self).__name__
+            settings = log_interval, name, reset_num_timesteps, progress_bar
+            return super().learn(total_timesteps, callback, *settings)
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
         """See SB3, which has callbacks of single calls of ``learn`` alone: ours keeps ``best``."""
-        if callback is None:
-            callback = []
-        elif not isinstance(callback, BaseCallback | list):
-            callback = ConvertCallback(callback)
-        others = callback if isinstance(callback, list) else [callback]
         self.keeper = BestPlacementCallback()
+        others: list[Any] = callback if isinstance(callback, list) else [callback]
+        others = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in others]
         return super()._init_callback([self.keeper, *others], progress_bar)
 
     def _excluded_save_params(self) -> list[str]:

@@ -63,7 +63,7 @@ class PlacementVecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Evaluate the placements of ``step_async``."""
-        observation, rewards, terminated, _, info = self.envs.step(self.actions)
+        observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
         # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
@@ -72,19 +72,16 @@ class PlacementVecEnv(VecEnv):
             {key: value[i] for key, value in finals.items() if not key.startswith("_")}
             for i in range(self.num_envs)
         ]
-        if final_observations is not None:
-            self.add_episode_infos(infos, final_observations)
-        return observation, rewards.astype(np.float32), terminated, infos
-
-    def add_episode_infos(self, infos: list[dict[str, Any]], observations: NDArray[Any]) -> None:
-        """Add what SB3 expects in the infos of episodes that end in this step."""
-        time = round(perf_counter() - self.started, 6)
-        for i, info in enumerate(infos):
-            info["terminal_observation"] = observations[i]
-            # Episodes end at the horizon by definition, so SB3 must not bootstrap a value there.
-            info["TimeLimit.truncated"] = False
-            info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
-        self.returns[:], self.lengths = 0.0, 0
+        if final_observations is not None:  # all episodes end together
+            time = round(perf_counter() - self.started, 6)
+            for i, info in enumerate(infos):
+                info["terminal_observation"] = final_observations[i]
+                # An episode ends at the horizon by definition: SB3 bootstraps a value only where
+                # `max_episode_steps` cuts it.
+                info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
+                info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
+            self.returns[:], self.lengths = 0.0, 0
+        return observation, rewards.astype(np.float32), terminated | truncated, infos
 
     def close(self) -> None:
         """Close the environment."""
@@ -190,8 +187,14 @@ class Rollouts:
             UserError: Several environments differ in size, or a chosen setting cannot be had.
         """
         if isinstance(given, VecEnv):
+            inner = given.unwrapped
+            shared = [inner.envs] if isinstance(inner, PlacementVecEnv) else find_bases(given)
+            if shared and not self.by_unit:
+                self.check_own(shared[0])
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
+        if not envs:
+            raise UserError("the list has no environment: give the agent at least one")
         for env in envs:
             if not isinstance(env.observation_space, spaces.Dict):
                 raise UserError(
@@ -204,7 +207,13 @@ class Rollouts:
             return alone
         steps = [place_units(env) if self.by_unit else WithoutGraph(env) for env in envs]
         for env in envs if not self.by_unit else ():
-            self.check_own(env)
+            self.check_own(placement_env(env, joint=True))
+            if wrapper := find_wrapper(env):
+                warn_user(
+                    f"{wrapper} is around the environment, which is stepped one placement at a "
+                    f"time: the policy is called {self.num_envs} times where it is called once "
+                    "without"
+                )
         return DummyVecEnv([partial(Monitor, step) for step in steps])
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
@@ -225,31 +234,28 @@ class Rollouts:
         settings = {"horizon": self.horizon, "reward": self.reward, **stated}
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
-    def check_own(self, env: gym.Env[Any, Any]) -> None:
-        """Warn of what the preset says otherwise than an environment that is stepped by itself."""
-        base = placement_env(env, joint=True)
-        own = {"horizon": base.horizon, "reward": base.reward.__name__}
+    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+        """Warn of what the preset says otherwise than an environment that is stepped as it is.
+
+        Raises:
+            UserError: What was chosen is otherwise.
+        """
+        own = {"horizon": env.horizon, "reward": env.reward.__name__}
         for name in self.chosen:
             if name in own and own[name] != getattr(self, name):
                 raise UserError(
                     f"{name}={getattr(self, name)!r} needs an environment that is made with it, "
-                    "as this one is stepped by itself: pass it to gym.make"
+                    "as this one is stepped as it is: pass it to gym.make"
                 )
-        if wrapper := find_wrapper(env):
-            warn_user(
-                f"{wrapper} is around the environment, which is stepped one placement at a time: "
-                f"the policy is called {self.num_envs} times where it is called once without"
-            )
         self.say(own, "the environment has")
 
     def say(self, own: Mapping[str, Any], who: str) -> None:
         """Warn of settings that differ from the preset's."""
-        other = {
-            name: value for name, value in own.items() if getattr(self, name) not in (None, value)
-        }
+        other = [name for name, value in own.items() if getattr(self, name) not in (None, value)]
         if other:
-            ours = {name: getattr(self, name) for name in other}
-            warn_user(f"{who} {write_settings(other)}, which goes before {write_settings(ours)}")
+            theirs = ", ".join(f"{name}={own[name]!r}" for name in other)
+            ours = ", ".join(f"{name}={getattr(self, name)!r}" for name in other)
+            warn_user(f"{who} {theirs}, which goes before {ours}")
 
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
         """Steps of each environment in a rollout that has ``n_steps`` where placements are shared.
@@ -260,11 +266,6 @@ class Rollouts:
             return n_steps
         graphs = {base.observer.graph_id for base in find_bases(env)}
         return n_steps * -(-self.num_envs * max(len(graphs), 1) // env.num_envs)
-
-
-def write_settings(settings: Mapping[str, Any]) -> str:
-    """The settings as arguments."""
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
 def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:

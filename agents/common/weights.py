@@ -60,13 +60,16 @@ def load_weights(model: Any, path: str | Path) -> None:
     try:
         arrays, _ = read_safetensors(path)
         state = network.state_dict()
-        # Tables of one graph have its shape, and are loaded only if the file has them.
-        transferred = {name: weight for name, weight in arrays.items() if transfers(network, name)}
-        own_weights = {
-            name: weight.numpy() for name, weight in state.items() if not transfers(network, name)
+        # Tables of one graph have its shape: those of other graphs are left out, and those that the
+        # file lacks stay.
+        tables = getattr(network, "of_one_graph", ())
+        kept = {name: one.numpy() for name, one in state.items() if name.startswith(tables)}
+        loaded = {
+            name: one
+            for name, one in arrays.items()
+            if name in state or not name.startswith(tables)
         }
-        own_weights |= {name: arrays[name] for name in own_weights.keys() & arrays.keys()}
-        network.load_state_dict(to_tensors(transferred | own_weights, state))
+        network.load_state_dict(to_tensors(kept | loaded, state))
     except FileError:
         raise
     except UserError as error:
@@ -74,11 +77,6 @@ def load_weights(model: Any, path: str | Path) -> None:
             f"{path} does not fit this policy: {error}; make the agent with the preset and the "
             "options with which the weights were trained"
         ) from error
-
-
-def transfers(network: nn.Module, name: str) -> bool:
-    """True if a weight holds for all graphs; see ``GraphPolicy.of_one_graph``."""
-    return not name.startswith(getattr(network, "of_one_graph", ()))
 
 
 def find_network(model: Any) -> nn.Module:

@@ -205,12 +205,12 @@ class GONetwork(nn.Module):
         if self.devices:
             x = torch.cat([x, describe_units(graphs)], dim=1)
         h = self.encoder(x, find_neighbours(graphs))
-        means = [of_graph.mean(dim=0) for of_graph in torch.split(h, graphs.sizes)]
+        means = [of_graph.mean(dim=0) for of_graph in torch.split(h, graphs.ptr.diff().tolist())]
         return h, torch.stack(means)
 
     def relate(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
         """(n, hidden) input of the heads, by attention over the results of ``embed``."""
-        of_graphs = zip(torch.split(h, graphs.sizes), context, strict=True)
+        of_graphs = zip(torch.split(h, graphs.ptr.diff().tolist()), context, strict=True)
         return torch.cat([self.attention(units, of_graph) for units, of_graph in of_graphs])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch.nn import functional
 from agents.common.devices import COLUMNS, describe_units_on_devices
 from agents.common.distribution import first_keep
 from agents.common.encoder import Encoder
-from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch, scatter
 from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
@@ -72,11 +73,33 @@ class Networks(nn.Module):
         if self.cost_weight is not None:
             own = own - self.cost_weight * (graphs.x[:, self.costs] + MIN_COST).log()
         n_units = graphs.node_mask.sum(dim=1)[graphs.batch]
-        follows = self.scorer(z[graphs.latest_producer] * z)[:, 0]
+        follows = self.scorer(z[find_leaders(graphs)] * z)[:, 0]
         keep = first_keep(n_units, self.groups) + follows
         pooled = scatter(z, graphs.batch, reduce="mean")
         values = pooled.new_zeros(len(pooled), 1) if self.critic is None else self.critic(pooled)
         return graphs.pad(own), graphs.pad(keep[:, None])[..., 0], values
+
+
+@lru_cache(maxsize=MAX_ENTRIES)
+def find_leaders(graphs: GraphBatch) -> Tensor:
+    """(n,) the last of each node's producers before it; itself if there is none."""
+    source, target = graphs.edge_index
+    # Edges against the order exist where units of a cyclic quotient are numbered by their first
+    # operator; a leader must come before its followers.
+    is_forward = source < target
+    nodes = torch.arange(len(graphs.x), device=source.device)
+    latest = torch.full_like(nodes, -1)
+    latest.scatter_reduce_(0, target[is_forward], source[is_forward], "amax")
+    return torch.where(latest < 0, nodes, latest)
+
+
+@lru_cache(maxsize=MAX_ENTRIES)
+def find_leader_slots(graphs: GraphBatch) -> Tensor:
+    """(G, N) ``find_leaders`` of padded units; padding leads itself."""
+    slots = torch.arange(graphs.node_mask.shape[1], device=graphs.x.device)
+    leader = slots.repeat(len(graphs.node_mask), 1)
+    leader[graphs.node_mask] = find_leaders(graphs) - graphs.ptr[graphs.batch]
+    return leader
 
 
 class RunTable(nn.Module):

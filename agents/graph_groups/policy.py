@@ -10,7 +10,7 @@ from torch import Tensor
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.graph_groups.following import FollowingDevices
-from agents.graph_groups.networks import GraphGroupsOptions, Networks, Tables
+from agents.graph_groups.networks import GraphGroupsOptions, Networks, Tables, find_leader_slots
 from placement_gym.base.arguments import check_integer
 
 WINDOW = "window"
@@ -71,5 +71,5 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         own = self.tables.correct(own, graphs.ids)
         keep = self.tables.correct(keep[..., None], graphs.ids, "keep")[..., 0]
         mask, allowed = graphs.node_mask, graphs.allowed_slots
-        devices = FollowingDevices(own, keep, graphs.leader_slots, mask, allowed, row)
+        devices = FollowingDevices(own, keep, find_leader_slots(graphs), mask, allowed, row)
         return Decision(devices, values[row])

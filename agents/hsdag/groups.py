@@ -179,7 +179,7 @@ class Rollout:
 
     def encode(self, graphs: GraphBatch, states: States) -> Tensor:
         """(m, hidden) embeddings of the states' nodes by the current weights."""
-        z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
+        z = self.networks.encoder(graphs) if self.stale else self.embed(graphs)
         return self.networks.shift_embeddings(z.index_select(0, states.node), states.shift)
 
     @torch.no_grad()
@@ -234,12 +234,12 @@ class Rollout:
         key = graphs.ids, noisy
         if key not in self.embeddings:
             with torch.set_grad_enabled(self.sampling and not noisy):
-                self.embeddings[key] = self.networks.encode(graphs, noisy)
+                self.embeddings[key] = self.networks.encoder(graphs, noisy)
         z = self.embeddings[key]
         if not torch.is_grad_enabled():
             return z.detach()
         self.embeddings[key] = z.detach()
-        return z if z.requires_grad else self.networks.encode(graphs)
+        return z if z.requires_grad else self.networks.encoder(graphs)
 
     def stack_steps(self, graphs: GraphBatch, rows: list[int], steps: list[GraphStep]) -> States:
         """Stack the steps of the graphs in these rows."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from agents.common.encoder import Conv, Encoder
-from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common.graphs import MIN_COST, scatter
 from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
@@ -101,11 +101,6 @@ class Networks(nn.Module):
         self.costs = slice(first, first + n_devices)
         weight = nn.Parameter(torch.tensor(options.cost_weight))
         self.cost_weight = weight if options.cost_weight else None
-
-    def encode(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings Z of the nodes' features X (2.3)."""
-        z: Tensor = self.encoder(graphs, noisy=noisy)
-        return z
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
         """(m, hidden) Z + Z', normalised.

@@ -14,7 +14,6 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.make import silence
-from agents.common.placements import FixedPlacement
 from agents.common.reinforce import limit_threads
 from agents.common.vec_env import without_graph
 from agents.placeto.episodes import Rehearsal
@@ -22,6 +21,7 @@ from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs.scaling import read_current_unit
 
 MAX_POLICIES = 8
 
@@ -49,7 +49,7 @@ class ZeroShot:
         """The current unit's device, or the devices of (N,) or (B, N) units."""
         if "current_unit" in observation:
             (assignment,) = self.rehearsal.play(self.policy, deterministic)
-            return FixedPlacement(assignment).predict(observation, state)
+            return assignment[read_current_unit(observation)[..., 0]], state
         return self.rehearsal.place(self.policy, observation, deterministic), state
 
 

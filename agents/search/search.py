@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.placements import BestEvaluated
+from agents.static import BestEvaluated
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.problem import Problem

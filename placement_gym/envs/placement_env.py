@@ -15,7 +15,7 @@ from placement_gym.problem.decisions import check_placement_alone
 
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
     """Find the environment that evaluates whole placements; None if there is none."""
-    inner = env.unwrapped
+    inner = getattr(env, "unwrapped", None)
     if isinstance(inner, PerUnitEnv):
         return inner.base
     return inner if isinstance(inner, DevicePlacementEnv) else None
@@ -40,7 +40,9 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
             if hasattr(env, "num_envs")
             else "make 'DevicePlacement-v0'"
         )
-        raise TypeError(f"{env.unwrapped!r} is not a placement environment: {remedy}")
+        raise TypeError(
+            f"{getattr(env, 'unwrapped', env)!r} is not a placement environment: {remedy}"
+        )
     if not joint:
         check_placement_alone(base.decisions)
     return base

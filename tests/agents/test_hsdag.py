@@ -29,6 +29,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch_geometric.nn import SAGEConv
 
 from agents.common import REINFORCE
+from agents.common.encoder import Encoder
 from agents.common.graphs import MissingGraphError
 from agents.hsdag import PRESETS, HSDAGPolicy, groups, make
 from agents.hsdag.networks import Networks
@@ -215,7 +216,8 @@ def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
 
 
 STEPS: Steps = [
-    *((Networks, name) for name in ("encode", "score_edges", "pool_groups", "place_groups")),
+    (Encoder, "forward"),
+    *((Networks, name) for name in ("score_edges", "pool_groups", "place_groups")),
     (groups, "parse"),
 ]
 """The five steps but for the update: 2.3, 2.4."""

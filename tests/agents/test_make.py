@@ -22,6 +22,7 @@ from agents import AGENTS, LEARNERS, list_options
 from agents.about import ABOUT, SEARCH
 from agents.common.distribution import UnitCategorical
 from agents.common.make import read_algorithm
+from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.bench.run.agents import AgentSpec, load_agent
@@ -136,6 +137,36 @@ def test_what_cannot_be_had_where_wrappers_are_is_refused_or_said() -> None:
     for name, env in (("logits", gym.wrappers.FlattenObservation(toy())), ("placeto", flat)):
         with pytest.raises(UserError, match="cannot read these observations"):
             learner(name, env)
+
+
+def test_settings_of_a_vector_of_environments_are_checked_as_those_of_one() -> None:
+    venv = DummyVecEnv([toy, toy])
+    with pytest.raises(UserError, match="horizon=3 needs an environment that is made with it"):
+        learner("logits", venv, envs={"horizon": 3})
+    with pytest.warns(PlacementGymWarning, match="has horizon=1, .* goes before horizon=20"):
+        learner("hsdag", venv, preset="paper")
+    vectors = gym.make_vec(SIMULATED, 2, model="tiny", reward="speedup")
+    with pytest.warns(PlacementGymWarning, match="the environment has reward='speedup'"):
+        learner("logits", PlacementVecEnv(vectors.unwrapped))  # type: ignore[arg-type]
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    with pytest.raises(UserError, match="the list has no environment"):
+        learner("logits", [])
+    with pytest.raises(TypeError, match="'tiny' is not a placement environment"):
+        learner("logits", "tiny")
+
+
+def test_max_episode_steps_truncates_as_a_time_limit_does() -> None:
+    settings = {"model": "tiny", "horizon": 5, "max_episode_steps": 2}
+    vectors = PlacementVecEnv(gym.make_vec(SIMULATED, 2, **settings).unwrapped)  # type: ignore[arg-type]
+    for venv in (vectors, DummyVecEnv([lambda: gym.make(SIMULATED, **settings)] * 2)):  # type: ignore[arg-type, list-item]
+        venv.reset()
+        for at_limit in (False, True, False, True):
+            _, _, dones, infos = venv.step(np.zeros((2, 7), dtype=np.int64))
+            assert dones.tolist() == [at_limit] * 2
+            assert [info.get("TimeLimit.truncated", False) for info in infos] == [at_limit] * 2
+            assert all(("terminal_observation" in info) == at_limit for info in infos)
 
 
 def test_a_wrapper_that_changes_the_graph_is_refused() -> None:

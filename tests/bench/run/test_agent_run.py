@@ -12,8 +12,8 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
-from agents.common.placements import FixedPlacement
 from agents.search.starts import remember_starts
+from agents.static import FixedPlacement
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
