@@ -113,7 +113,9 @@ class BudgetedBackend(BackendWrapper):
 
     def note_repairs(self, is_repaired: BoolArray) -> None:
         """Record which of the next evaluated placements were repaired."""
-        self.repaired += (self.evaluations + np.flatnonzero(is_repaired)).tolist()
+        evaluated = [index for index in self.repaired if index < self.evaluations]
+        # Those beyond a budget were noted before the batch was cut, and others take their place.
+        self.repaired = evaluated + (self.evaluations + np.flatnonzero(is_repaired)).tolist()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``.
@@ -158,7 +160,6 @@ class BudgetedBackend(BackendWrapper):
     def report(self) -> Report:
         """The evaluations so far."""
         best = self.best(N_FINALISTS)
-        # Repairs of placements beyond the budget were noted before the batch was cut.
         repaired = sum(index < self.evaluations for index in self.repaired)
         return Report(self.evaluations, self.n_infeasible, repaired, list(self.curve), best)
 

@@ -56,6 +56,19 @@ def test_a_batch_is_cut_by_what_is_left_of_the_budget(bench_env: BenchEnv) -> No
     assert backend.best(1)[0].tolist() == problem.single(1).tolist()
 
 
+def test_repairs_beyond_a_budget_are_not_those_of_later_evaluations(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=2)
+    rows = np.tile(bench_env.base.problem.single(0), (3, 1))
+    backend.note_repairs(np.ones(3, dtype=np.bool_))
+    with pytest.raises(BudgetReached):
+        backend.evaluate_batch(rows)
+    backend.budget = 3
+    backend.note_repairs(np.zeros(1, dtype=np.bool_))
+    backend.evaluate_batch(rows[:1])
+    report = backend.report()
+    assert (report.evaluations, report.repaired) == (3, 2)
+
+
 def test_changing_an_agents_array_later_changes_no_history(bench_env: BenchEnv) -> None:
     backend = BudgetedBackend(bench_env.base.backend, budget=3)
     assignment = bench_env.base.problem.single(1)
