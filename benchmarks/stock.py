@@ -325,8 +325,9 @@ def list_models(rows: Sequence[Row]) -> list[Row]:
         training = LEARNED.get(arm)
         line: Row = {"arm": arm if training else f"`{arm}`"}
         line["steps"] = f"{training.steps:,}" if training else ""
-        for (model,), runs in group_by(mine, "model").items():
-            line[model] = describe_mean([*map(read_final, runs)], digits=4)
+        runs = group_by(mine, "model")
+        for model in MODELS:
+            line[model] = describe_mean([*map(read_final, runs[model,])], digits=4)
         line["mean"] = describe_mean(average(mine, read_final), digits=4)
         line["best seen"] = f"{np.mean(average(mine, read_best)):.4f}"
         line["untrained"] = f"{np.mean(average(mine, read_untrained)):.2f}" if training else ""
