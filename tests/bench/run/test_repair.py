@@ -81,7 +81,8 @@ def test_a_batch_beyond_the_budget_counts_what_was_evaluated(tmp_path: Path) -> 
             self.env.unwrapped.evaluate_batch(np.ones((8, 37), dtype=np.int64))
 
     row = run(limited(tmp_path), Hasty, budget=5)
-    assert (row.evaluations, row.repaired, row.infeasible) == (5, 5, 0)
+    # the fifth is the greedy placement, which fits
+    assert (row.evaluations, row.repaired, row.infeasible) == (5, 4, 0)
 
 
 def test_a_repair_option_must_be_a_flag() -> None:
