@@ -8,7 +8,7 @@ from agents.common.logits import LogitsOptions, LogitsPolicy
 from agents.common.make import SB3_ADAM, LearnedAgent, Preset
 from agents.post.post import Post
 
-__all__ = ["LogitsOptions", "Post", "make"]
+__all__ = ["Post", "make"]
 
 PAPER = Preset(
     LogitsOptions(),

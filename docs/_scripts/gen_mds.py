@@ -299,7 +299,7 @@ def code_of(names: tuple[str, ...]) -> str:
 def interface_of(page: str) -> str:
     """The classes that the package of a learned agent exports, which is not imported here."""
     init = (ROOT / page / "__init__.py").read_text()
-    exported = re.findall(r'"(\w+)"', init.partition("__all__")[2])
+    exported = re.findall(r'"([A-Z]\w*[a-z]\w*)"', init.partition("__all__")[2].partition("]")[0])
     classes = "\n".join(f".. autoclass:: {page.replace('/', '.')}.{name}" for name in exported)
     return f"\n## Interface\n\n```{{eval-rst}}\n{classes}\n```\n"
 
