@@ -5,13 +5,11 @@ Torch is imported when ``REINFORCE``, ``load``, ``save_weights`` or a learned ag
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from agents.options import check_options
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.lazy import export_lazily
 from placement_gym.base.removed import explain_removal
 
@@ -72,22 +70,6 @@ LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", 
 """Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""
 TRAINED = ("gdp", "list-policy", "placeto")
 """Agents that ``make_trainer`` makes."""
-
-
-GIVEN = {
-    *("self", "env", "seed"),
-    *("args", "kwargs", "settings", "policy_kwargs", "_init_setup_model"),
-}
-"""Parameters that ``agents.make`` or SB3 fills in."""
-OTHER_NAMES = {
-    "lr": "learning_rate",
-    "epochs": "n_epochs",
-    "steps": "n_steps",
-    "discount": "gamma",
-    "entropy": "ent_coef",
-    "clip": "clip_range",
-}
-"""Options under the names that they have elsewhere."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -155,64 +137,3 @@ def unknown_agent(name: str) -> UserError:
     if removal := explain_removal("agent", name):
         return UserError(removal)
     return unknown_name("agent", name, AGENTS)
-
-
-class Option(NamedTuple):
-    """An option with its default, and what its docstring says."""
-
-    default: Any
-    meaning: str
-
-
-def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
-    """The options that ``agents.make`` takes for a factory.
-
-    Those of a learned agent are listed by ``LearnedAgent.list_options``.
-    """
-    listed: Callable[[], dict[str, Option]] | None = getattr(factory, "list_options", None)
-    return read_options(factory) if listed is None else listed()
-
-
-def read_options(
-    function: Callable[..., Any], defaults: Mapping[str, Any] | None = None
-) -> dict[str, Option]:
-    """The parameters of a function or class, and the meanings in its docstring.
-
-    Args:
-        function: The function.
-        defaults: Values that take the place of its own.
-    """
-    lines = (inspect.getdoc(function) or "").replace("``", "").partition("Args:\n")[2]
-    meanings: dict[str, str] = {}
-    name = ""
-    for line in lines.partition("\n\n")[0].splitlines():
-        if not line.startswith(" " * 5):
-            name, _, line = line.strip().partition(":")
-        meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
-    options = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        default = None if parameter.default is parameter.empty else parameter.default
-        default = (defaults or {}).get(name, default)
-        if callable(default) or default == inf:  # a schedule, or without a limit
-            default = getattr(default, "__name__", str(default))
-        if name not in GIVEN:
-            options[name] = Option(default, meanings.get(name, ""))
-    return options
-
-
-def check_options(
-    agent: str, factory: Callable[..., Any], options: Collection[str], further: Collection[str] = ()
-) -> None:
-    """Raise unless a factory takes all options that are given.
-
-    Raises:
-        UserError: It does not; the message suggests the nearest name and lists all.
-    """
-    if not options:
-        return
-    available = list_options(factory).keys() | further
-    for option in sorted(set(options) - available):
-        other = OTHER_NAMES.get(option)
-        near = f"; did you mean {other!r}?" if other in available else suggest(option, available)
-        names = ", ".join(sorted(available)) or "none"
-        raise UserError(f"agent {agent!r} has no option {option!r}{near or ';'} it has {names}")

@@ -206,7 +206,7 @@ def describe_options(factory: Any) -> dict[str, Any]:
     """The options of an agent's factory with their defaults, and what docstrings say."""
     from placement_gym.bench.run.agents import load_bundled
 
-    options = load_bundled("agents:list_options")(factory)
+    options = load_bundled("agents.options:list_options")(factory)
     return {name: option._asdict() for name, option in options.items()}
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import openvino as ov
 
 Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
@@ -43,27 +40,6 @@ class OwnInputs:
     other_sizes: Sequence[Sizes] = ()
     fingerprint: str = ""
     stated: bool = False
-
-
-def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
-    """Read own inputs, and check them against the inputs of a model.
-
-    Args:
-        model: The model.
-        given: The inputs; None for none.
-        complete: Whether all inputs of the model have to be given.
-
-    Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: all of them are listed, with what the model takes.
-    """
-    if given is None:
-        return OwnInputs()
-    if states_sizes(given):
-        return OwnInputs(sizes=given[SIZES], stated=True)
-    from placement_gym.models.own_inputs import read_samples
-
-    return OwnInputs(*read_samples(model, given, complete))
 
 
 def states_sizes(given: Any) -> TypeGuard[Mapping[str, Sizes]]:

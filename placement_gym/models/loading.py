@@ -14,7 +14,7 @@ from placement_gym.base.files import is_file, is_path, list_neighbours
 from placement_gym.base.texts import last_line
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
-from placement_gym.models.given import Given, read_own
+from placement_gym.models.given import SIZES, Given, OwnInputs, states_sizes
 from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import Shapes, SizesError, UnsupportedModelError, bind_shapes
@@ -297,3 +297,24 @@ def make_unique(name: str, used_names: set[str]) -> str:
     while candidate in used_names:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
+
+
+def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
+    """Read own inputs, and check them against the inputs of a model.
+
+    Args:
+        model: The model.
+        given: The inputs; None for none.
+        complete: Whether all inputs of the model have to be given.
+
+    Raises:
+        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
+            shape: all of them are listed, with what the model takes.
+    """
+    if given is None:
+        return OwnInputs()
+    if states_sizes(given):
+        return OwnInputs(sizes=given[SIZES], stated=True)
+    from placement_gym.models.own_inputs import read_samples
+
+    return OwnInputs(*read_samples(model, given, complete))

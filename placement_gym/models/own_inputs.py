@@ -130,7 +130,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
     """The inputs of one sample.
 
     Raises:
-        UserError: See ``given.read_own``.
+        UserError: See ``loading.read_own``.
     """
     sample: dict[int, NDArray[Any]] = {}
     faults: list[str] = []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds, shape_nodes
-from placement_gym.models.given import Given, read_own
+from placement_gym.models.given import Given
+from placement_gym.models.loading import read_own
 from placement_gym.models.shapes import list_dynamic
 from placement_gym.workloads.request import Request, Shaped
 

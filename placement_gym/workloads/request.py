@@ -14,7 +14,7 @@ from placement_gym.models.given import Given, OwnInputs
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.workloads.runs import Inputs
+    from placement_gym.models.tensors import Input
 
 
 class Shaped(NamedTuple):
@@ -80,7 +80,7 @@ class Request(ABC):
         """The median times of ``parts`` in ms, of (n_runs, n_inferences) times."""
         return {}
 
-    def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
+    def repeat(self, steps: Sequence[list[Input]]) -> Sequence[list[Input]]:
         """Inputs that each further run sets, an empty list for an inference that keeps them."""
         return steps
 

@@ -51,10 +51,11 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import agents
-from agents import AGENTS, list_options
+from agents import AGENTS
 from agents.about import ABOUT, LEARNED, SEARCH, SOLVER
 from agents.common import REINFORCE, encoder
 from agents.gdp import GCNPolicy, UnitPPO
+from agents.options import list_options
 from agents.post import Post
 from placement_gym import placement_env, play_episode
 from placement_gym.base.errors import UserError

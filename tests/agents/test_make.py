@@ -18,12 +18,13 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import agents
-from agents import AGENTS, LEARNERS, list_options
+from agents import AGENTS, LEARNERS
 from agents.about import ABOUT, SEARCH
 from agents.common.distribution import UnitCategorical
 from agents.common.make import read_algorithm
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
+from agents.options import list_options
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.envs import rewards

@@ -15,8 +15,9 @@ from openvino import opset13 as ops
 
 from placement_gym import UserError
 from placement_gym.models import load
-from placement_gym.models.given import read_older, read_own
+from placement_gym.models.given import read_older
 from placement_gym.models.joining import inputs_of
+from placement_gym.models.loading import read_own
 from placement_gym.models.own_inputs import save_inputs
 from placement_gym.models.tensors import make_tensor
 from placement_gym.workloads.kinds import make_request

@@ -127,7 +127,7 @@ class AgentSpec:
             )
         parameters = inspect.signature(factory).parameters
         if self.factory is None and self.name in registered_agents():
-            check_options = load_bundled("agents:check_options")
+            check_options = load_bundled("agents.options:check_options")
             check_options(self.name, factory, self.kwargs, (REPAIR,))
             return
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
