@@ -11,7 +11,7 @@ import openvino as ov
 from foreign_models import make_encoder
 
 from placement_gym.models import load
-from placement_gym.models.given import read_own
+from placement_gym.models.loading import read_own
 from placement_gym.models.spec import ModelSpec
 
 
