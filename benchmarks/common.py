@@ -204,21 +204,27 @@ def best_known_ms(env: DevicePlacementEnv) -> float | None:
 
 
 def search(
-    env: DevicePlacementEnv, meter: BudgetedBackend, spec: AgentSpec, seed: int, evaluations: int
+    env: DevicePlacementEnv, meter: Meter, spec: AgentSpec, seed: int, evaluations: int
 ) -> Any:
     """Let an agent search until it ends or the meter stops it; returns it.
 
-    None stands for one that was stopped while it was made. A solver that evaluates nothing itself
-    has its one placement evaluated.
+    None stands for one that was stopped while it was made. The last evaluation of a learner belongs
+    to its greedy placement, as in studies; an agent that evaluates nothing itself has its one
+    placement evaluated.
     """
     agent: Any = None
     with meter.count_evaluations(env), suppress(BudgetReached):
         agent = spec.make(env, seed)
-        if hasattr(agent, "learn"):
+        learns = hasattr(agent, "learn")
+        kept = int(learns and evaluations > 1 and not getattr(agent, "predicts_best", False))
+        if learns:
             env.reset(seed=seed)
-            agent.learn(evaluations)
-        if not meter.evaluations:
-            placement_gym.play_episode(env, agent, seed=seed)
+            meter.limit -= kept
+            with suppress(BudgetReached):
+                agent.learn(evaluations - kept)
+            meter.limit += kept
+        if kept or not meter.evaluations:
+            placement_gym.play_episode(env, agent, deterministic=True, seed=seed)
     return agent
 
 

@@ -47,7 +47,6 @@ from summaries import (
 )
 
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.provenance import origin
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
@@ -132,7 +131,7 @@ def scale_rows(arm: str, seed: int) -> Iterator[Row]:
     """The rows of an arm: evaluations, CPU seconds, peak memory and the best latency so far."""
     if arm in SEARCHES:  # compiles kernels before time counts
         small = make_env("synthetic-layered-100", devices=GPUS, **SETTING)
-        search(small, BudgetedBackend(small.backend, 40), AgentSpec(arm), seed, 40)
+        search(small, Meter(small.backend, [40]), AgentSpec(arm), seed, 40)
     began_s = process_time()
     env, spec = make_env(MODEL, devices=GPUS, **SETTING), choose_agent(arm)
     env.backend = meter = Meter(env.backend, (sys.maxsize,))
@@ -230,7 +229,7 @@ def decide(model: str, decisions: str, arm: str, seed: int, budget: int) -> Row:
         decisions=SETS[decisions],
     )
     env, started = placement_env(made, joint=True), process_time()
-    counted = BudgetedBackend(env.backend, budget)
+    counted = Meter(env.backend, [budget])
     search(env, counted, DECIDERS[arm], seed, budget)
     cpu_s = round(process_time() - started, 1)
     return describe_run(describe_env(env), DECIDERS[arm], seed, budget, counted) | {"cpu_s": cpu_s}

@@ -10,7 +10,6 @@ out. All begin with random placements, and are compared with annealing that does
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -28,12 +27,12 @@ from common import (
     make_env,
     make_parser,
     run_missing,
+    search,
 )
 from learning_tables import FLOOR
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetReached
 from placement_gym.envs.env import DevicePlacementEnv
 
 SMALL = ("inception", "resnet", "bert-8")
@@ -125,11 +124,7 @@ def learn(data: Path | None, seed: int, problem: str, arm: str, budget: int) -> 
 def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
     """Let an agent learn, and return how well it placed."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
-    with recorder.count_evaluations(env):
-        made = agent.make(env, seed)
-        env.reset(seed=seed)
-        with suppress(BudgetReached):
-            made.learn(budget)
+    search(env, recorder, agent, seed, budget)
     cpu_s = process_time() - began_s
     speedups = np.array(recorder.speedups[:budget])
     latencies = env.backend.reference_ms / np.where(speedups > 0.0, speedups, np.nan)

@@ -28,7 +28,6 @@ from common import (
 )
 
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.families.problems import make_problem
 
@@ -94,7 +93,7 @@ def run(seed: int, problem: str, arm: str, budget: int | str) -> Row:
 def warm_up(arm: str) -> None:
     """Compile what an agent needs before time counts."""
     env = make_problem_env(TRIED)
-    search(env, BudgetedBackend(env.backend, TRIAL), ARMS[arm], 0, TRIAL)
+    search(env, Meter(env.backend, [TRIAL]), ARMS[arm], 0, TRIAL)
 
 
 def make_problem_env(problem: str) -> DevicePlacementEnv:
