@@ -65,7 +65,7 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        check(StudyFields, vars(self))
+        object.__setattr__(self, "budget", check(StudyFields, vars(self)).budget)
         check_labels(self.specs)
         if self.roles:
             assign_roles(self.roles, self.tasks())
