@@ -28,8 +28,9 @@ class BestPlacementCallback(BaseCallback):
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
     ``placement/feasible`` (the geometric mean, and the share, of feasible placements) of each
-    rollout; the first two for one graph only. Warns once of a rollout in which nothing is feasible. What a simulated twin
-    evaluated is forgotten where latencies are measured. Models of ``agents.make`` have one already.
+    rollout; the first two for one graph only. Warns once of a rollout in which nothing is feasible.
+    What a simulated twin evaluated is forgotten where latencies are measured. Models of
+    ``agents.make`` have one already.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
