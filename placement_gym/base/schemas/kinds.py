@@ -27,7 +27,8 @@ RULES = frozenset(("keep_on", "keep_off", "max_submodels"))
 def find_kind(values: Any) -> str:
     """The kind that contents of a file are of; empty if they are of none."""
     if isinstance(values, list):
-        return "list of devices" if all(isinstance(one, str | Mapping) for one in values) else ""
+        named = values and all(isinstance(one, str | Mapping) for one in values)
+        return "list of devices" if named else ""
     keys = values.keys() if isinstance(values, Mapping) else set[str]()
     found = [kind for kind, needed in KEYS.items() if needed <= keys]
     return found[0] if found else "file of constraints" if RULES & keys else ""
