@@ -39,7 +39,7 @@ class Moves:
     """
 
     def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int = 10) -> None:
-        costs = env.backend.rough_costs
+        costs = env.known_costs
         self.env, self.rng, self.screen = env, rng, 1 if costs is None else screen
         self.random = RandomMoves(env.problem, costs, rng)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
+from placement_gym.base.arrays import BoolArray, IntArray, UInt8
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
@@ -177,7 +177,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_nodes: Number of units to pad to, for transfer between models.
         max_edges: Number of edges to pad to.
         observe_graph: Include the graph in observations.
-        unit_ms: (n_units, n_devices) times for the feature block ``cost``.
+        costs: Times for the feature block ``cost``, the device table and repairs. None leaves the
+            block at zero, and the others take costs that need no measurement.
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
         graph: View of the problem's operators, kept in saved placements.
@@ -199,7 +200,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         backend: Backend,
         *,
         options: EnvOptions,
-        unit_ms: FloatArray | None = None,
+        costs: CostTable | None = None,
         graph: str = "folded",
         decisions: Sequence[str] = PLACEMENT_ALONE,
     ) -> None:
@@ -214,17 +215,17 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
-        # Costs are never measured for an observation: rough ones take their place.
+        self.costs = costs
         self.observer = Observer(
             self.problem,
             options.horizon,
             options.max_nodes,
             options.max_edges,
             options.observe_graph,
-            unit_ms,
+            None if costs is None else costs.unit_ms(self.problem.units),
             options.max_devices,
             options.observe_devices,
-            backend.rough_costs if options.observe_devices else None,
+            self.known_costs if options.observe_devices else None,
             decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
@@ -267,6 +268,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def objective(self) -> str:
         """Meaning of latencies: ``"latency"`` of one request, or ``"throughput"``."""
         return self.backend.objective
+
+    @property
+    def known_costs(self) -> CostTable | None:
+        """The costs that observations and repairs read: given ones, or what is known unmeasured."""
+        return self.backend.rough_costs if self.costs is None else self.costs
 
     @property
     def last_measurement(self) -> Measurement:
@@ -382,7 +388,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Costs that a repair minimises."""
         from placement_gym.solvers.repair import RepairPrices
 
-        return RepairPrices.of(self.problem, self.backend.rough_costs)
+        return RepairPrices.of(self.problem, self.known_costs)
 
     def action_masks(self) -> BoolArray:
         """(sum of choices,) bool, what each entry of an action may be (sb3-contrib's form).
@@ -425,7 +431,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         observer = self.observer
         static = {key: value.copy() for key, value in observer.static.items()}
         if observer.devices if devices is None else devices:
-            static |= replace(observer, costs=self.backend.rough_costs).device_table.arrays
+            static |= replace(observer, costs=self.known_costs).device_table.arrays
         static["action_mask"] = observer.device_masks.copy()
         return {observer.graph_id: static}
 

@@ -7,7 +7,13 @@ from typing import Any
 
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.base.arguments import check_flag, check_integer, check_positive, flat_keywords
+from placement_gym.base.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    flat_keywords,
+)
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
@@ -131,6 +137,9 @@ class MeasuredEnv(DevicePlacementEnv):
             and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
             these; see ``placement_gym.problem.constraints``. Devices alone are references
             whatever it says.
+        costs: ``"profiled"``: observations and repairs read times of operators and transfers that
+            are measured on this machine, once, and kept. None measures none: features of units hold
+            no times.
         kwargs: See ``DevicePlacementEnv``.
 
     Raises:
@@ -147,9 +156,12 @@ class MeasuredEnv(DevicePlacementEnv):
         spec: ModelSpec,
         devices: DevicesArgument = None,
         constraints: Any = None,
+        costs: str | None = None,
         measuring: MeasuringOptions,
         options: EnvOptions,
     ) -> None:
+        if costs is not None:
+            check_choice("costs", costs, ("profiled",))
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
 
@@ -165,4 +177,5 @@ class MeasuredEnv(DevicePlacementEnv):
         )
         # A repeated placement is not measured again; the benchmark still counts it.
         evaluating = CachedBackend(backend) if measuring.cache else backend
-        super().__init__(evaluating, options=options, graph=spec.graph)
+        profile = None if costs is None else backend.cost_table()
+        super().__init__(evaluating, options=options, costs=profile, graph=spec.graph)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement_gym.base.arguments import check_choice
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.per_unit import PerUnitEnv, find_simulated
 from placement_gym.envs.twin import make_twin
@@ -24,13 +23,11 @@ def measured_per_unit(
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
         observe: See ``PerUnitEnv``.
-        costs: ``"profiled"``: times measured on this machine, and kept, which ``observe="flat"``
-            and ``reward="saving"`` read; the last placement of an episode is measured.
+        costs: As for ``MeasuredEnv``, needed by ``observe="flat"`` and ``reward="saving"``; the
+            last placement of an episode is measured.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``MeasuredEnv``.
     """
-    if costs is not None:
-        check_choice("costs", costs, ("profiled",))
-    base = MeasuredEnv(reward=final_reward, **kwargs)
+    base = MeasuredEnv(reward=final_reward, costs=costs, **kwargs)
     twin = None if costs is None else find_simulated(make_twin(base).backend)
     return PerUnitEnv(base, start, reward, observe, twin)

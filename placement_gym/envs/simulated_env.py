@@ -151,7 +151,7 @@ class SimulatedEnv(DevicePlacementEnv):
         super().__init__(
             self.simulated,
             options=options,
-            unit_ms=twin.costs.unit_ms(twin.problem.units),
+            costs=twin.costs,
             graph=spec.graph,
             decisions=decisions,
         )

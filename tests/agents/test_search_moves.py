@@ -82,7 +82,7 @@ def test_moved_units_stay_when_others_make_room() -> None:
 
 def test_moves_without_rough_costs_are_not_screened() -> None:
     env = environment()
-    env.backend = type("Unknown", (), {"rough_costs": None})()
+    env.costs, env.backend = None, type("Unknown", (), {"rough_costs": None})()
     assert Moves(env, np.random.default_rng(0)).screen == 1
 
 
