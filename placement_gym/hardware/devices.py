@@ -203,6 +203,11 @@ TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
 PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
     "cpu-testbed": TESTBED,
     "cpu-testbed-limited": (TESTBED[0], replace(TESTBED[1], weight_share=0.5)),
+    "cpu-testbed-limited-3": (
+        TESTBED[0],
+        replace(TESTBED[1], weight_share=0.35),
+        DeviceSpec("CPU_TWO", plugin="CPU", threads=2, weight_share=0.35),
+    ),
     "cpu-testbed-bf16": (
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),

@@ -198,6 +198,7 @@ def test_test_beds_are_those_of_the_design() -> None:
         "f32",
     )
     assert PRESETS["cpu-testbed-limited"][1].weight_share == 0.5
+    assert [spec.weight_share for spec in PRESETS["cpu-testbed-limited-3"][1:]] == [0.35, 0.35]
     bf16 = PRESETS["cpu-testbed-bf16"][1]
     assert (bf16.precision, bf16.threads) == ("bf16", 1)
 
