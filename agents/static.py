@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.common.placements import Best, BestPlacements
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name, warn_user
 from placement_gym.base.files import is_path
@@ -112,9 +112,9 @@ class BestOfProposals(BestEvaluated):
         """Try at most ``total_timesteps`` placements.
 
         Raises:
-            UserError: It is not an integer.
+            UserError: It is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, FixedPlacement(assignment))
             if info["feasible"]:

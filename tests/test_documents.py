@@ -221,9 +221,10 @@ def test_documented_commands_can_be_typed() -> None:
             assert callable(options.run), (path, command)
 
 
-def test_the_documented_agent_finds_what_it_looks_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [0, 1], ids=["climber", "PPO"])
+def test_the_documented_agents_find_what_they_look_for(block: int, tmp_path: Path) -> None:
     namespace: dict[str, Any] = {}
-    exec(blocks(OWN_AGENT, "python")[0], namespace)
+    exec(blocks(OWN_AGENT, "python")[block], namespace)
     document = placement_gym.compare(
         "tiny", [namespace["make"]], "DevicePlacementSim-v0", budget=30, out=tmp_path, quiet=True
     )

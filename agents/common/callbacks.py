@@ -27,9 +27,10 @@ class BestPlacementCallback(BaseCallback):
     """Keeps the fastest feasible placement of each graph, saves it and logs it.
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` (the share of feasible placements) of each rollout; the first two for
-    one graph only. Warns once of a rollout in which nothing is feasible. What a simulated twin
-    evaluated is forgotten where latencies are measured. Models of ``agents.make`` have one already.
+    ``placement/feasible`` (the geometric mean, and the share, of feasible placements) of each
+    rollout; the first two for one graph only. Warns once of a rollout in which nothing is feasible.
+    What a simulated twin evaluated is forgotten where latencies are measured. Models of
+    ``agents.make`` have one already.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
@@ -105,7 +106,9 @@ class BestPlacementCallback(BaseCallback):
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
         if self.speedups:
-            self.logger.record("placement/mean_speedup", float(np.mean(self.speedups)))
+            self.logger.record(
+                "placement/mean_speedup", float(np.exp(np.log(self.speedups).mean()))
+            )
         feasible = np.stack(self.feasible)
         if self.sources:
             self.logger.record("placement/feasible", float(feasible.mean()))

@@ -33,7 +33,7 @@ from agents.common.placements import BestPlacements
 from agents.common.policy import GraphPolicy
 from agents.common.vec_env import Rollouts, read_graphs
 from agents.common.weights import explain_mismatch
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.scaling import read_graph_id
@@ -239,9 +239,9 @@ class REINFORCE(OnPolicyAlgorithm):
         """See SB3. Small graphs are learned on with one torch thread, which is faster there.
 
         Raises:
-            UserError: ``total_timesteps`` is not an integer.
+            UserError: ``total_timesteps`` is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         with limit_threads(self.observation_space):
             name = tb_log_name or type(self).__name__
             settings = log_interval, name, reset_num_timesteps, progress_bar

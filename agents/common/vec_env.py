@@ -22,7 +22,12 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.placement_env import find_placement_env, find_wrapper, placement_env
+from placement_gym.envs.placement_env import (
+    find_placement_env,
+    find_step_limit,
+    find_wrapper,
+    placement_env,
+)
 from placement_gym.envs.sizes import check_sizes, read_sizes
 from placement_gym.envs.vector import PlacementVectorEnv
 
@@ -232,6 +237,8 @@ class Rollouts:
             stated.pop(name, None)
         self.say(stated, "gym.make was given")
         settings = {"horizon": self.horizon, "reward": self.reward, **stated}
+        if not by_unit:
+            settings["max_episode_steps"] = find_step_limit(env)
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:

@@ -16,7 +16,7 @@ from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
 from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from placement_gym.backends.protocol import PENALTY, compute_cost_ms
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 
@@ -62,9 +62,9 @@ class Doppler(Search):
         """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
 
         Raises:
-            UserError: ``total_timesteps`` is not an integer.
+            UserError: ``total_timesteps`` is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         if not self.prepared:
             self.imitate_teacher()
             self.learn_on_own_schedule()

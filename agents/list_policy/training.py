@@ -12,7 +12,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from torch import nn
 
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import check_integer, parse_count
 from placement_gym.base.arrays import FloatArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.stream import StreamEnv
@@ -141,9 +141,9 @@ class BestOfK:
         """Take updates of ``samples`` x ``problems`` episodes, at least as many as asked for.
 
         Raises:
-            UserError: ``total_timesteps`` is not an integer.
+            UserError: ``total_timesteps`` is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         n_updates = -(-total_timesteps // (self.samples * self.n_problems))
         for done in range(n_updates):
             for group in self.optimizer.param_groups:

@@ -10,7 +10,7 @@ import numpy as np
 from agents.search.moves import Moves
 from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from agents.search.starts import HEURISTICS, extend_starts, propose_starts
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import assignment_hash
@@ -69,7 +69,7 @@ class Annealing(Search):
 
     def learn(self, total_timesteps: int) -> Search:
         """Evaluate ``total_timesteps`` more placements; see ``Search.learn``."""
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         self.horizon = self.horizon or total_timesteps
         return super().learn(total_timesteps)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.search.moves import Moves
 from agents.search.search import Search
-from placement_gym.base.arguments import check_integer, check_not_negative
+from placement_gym.base.arguments import check_not_negative, parse_count
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.clock import now_s
 from placement_gym.envs.placement_env import find_semantics
@@ -59,9 +59,9 @@ class SearchAgent(Search):
         """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time.
 
         Raises:
-            UserError: ``total_timesteps`` is not an integer.
+            UserError: ``total_timesteps`` is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         limit = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else now_s() + self.seconds
         # A time limit is part of the search: each call with one starts it again, from its

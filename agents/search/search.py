@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.static import BestEvaluated
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 
@@ -40,9 +40,9 @@ class Search(BestEvaluated):
         """Evaluate ``total_timesteps`` more placements.
 
         Raises:
-            UserError: The number is not an integer.
+            UserError: It is not a whole number.
         """
-        check_integer("total_timesteps", total_timesteps, 0)
+        total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         end = self.evaluations + total_timesteps
         while self.evaluations < end:
             self.improve(end)

@@ -35,6 +35,21 @@ def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) ->
         raise UserError(f"{name} must be an integer {bound}, not {shown(value)}")
 
 
+def parse_count(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> int:
+    """Return a number of steps, placements or evaluations, which may be a float such as 1e6.
+
+    Raises:
+        UserError: It is not a whole number from ``least`` to ``most``.
+    """
+    check_integer(name, count := as_whole(value), least, most)
+    return int(count)
+
+
+def as_whole(value: Any) -> Any:
+    """Return the integer that a float such as 1e6 is; other values as they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
     """Raise unless the value is a number from 0 to ``most``."""
     number = isinstance(value, Real) and not isinstance(value, bool)

@@ -5,7 +5,8 @@ What is timed with them, or ends by them, takes as long as it does where all ker
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter, process_time
 
 
@@ -50,3 +51,13 @@ def continue_clocks() -> None:
     """See ``stop_clocks``."""
     for clock in (now_s, cpu_now_s):
         clock.go_on()
+
+
+@contextmanager
+def clocks_stopped() -> Iterator[None]:
+    """Stop both for a block."""
+    stop_clocks()
+    try:
+        yield
+    finally:
+        continue_clocks()

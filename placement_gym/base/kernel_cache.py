@@ -12,7 +12,7 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from placement_gym.base.clock import continue_clocks, stop_clocks
+from placement_gym.base.clock import clocks_stopped
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import FileError, write_bytes
 
@@ -89,18 +89,16 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Read what was compiled, while clocks stand."""
-        stop_clocks()
-        try:
+        with clocks_stopped():
             return super().load_overload(sig, target_context)
-        finally:
-            continue_clocks()
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if possible."""
+        """Keep what was compiled, if possible, while clocks stand."""
         try:
             if not self.cache_path:
                 raise FileError("neither the package's folder nor the user's cache can be written")
-            super().save_overload(sig, data)
+            with clocks_stopped():
+                super().save_overload(sig, data)
         except OSError as error:
             if not KernelCache.has_warned:
                 KernelCache.has_warned = True

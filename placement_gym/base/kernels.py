@@ -80,12 +80,13 @@ class CompilationListener(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         """Say no longer what is waited for."""
-        continue_clocks()
         self.depth -= 1
         if self.depth == 0:
             show_waiting("")
             if self.collected:
+                gc.collect(0)  # of the compiler's objects, which would be counted otherwise
                 gc.enable()
+        continue_clocks()
 
     def say(self, module: str) -> None:
         """Say it on the bar as long as it takes, in a line of its own once for each subject."""

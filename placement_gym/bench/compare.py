@@ -70,7 +70,8 @@ class Effort:
     seeds: Sequence[int] | int = (0,)
 
     def __post_init__(self) -> None:
-        check(EffortFields, {"budget": self.budget, "seeds": self.seeds})
+        fields = check(EffortFields, {"budget": self.budget, "seeds": self.seeds})
+        object.__setattr__(self, "budget", fields.budget)
 
     def list_seeds(self) -> Sequence[int]:
         """Each seed once."""

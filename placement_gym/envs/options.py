@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.base.arguments import MAX_HORIZON, check_choice, check_flag, check_integer
+from placement_gym.base.arguments import MAX_HORIZON, check_choice, check_flag, parse_count
 
 RENDER_MODES = ["ansi", "human", "rgb_array"]
 
@@ -27,7 +27,7 @@ class EnvOptions:
     render_mode: str | None = None
 
     def __post_init__(self) -> None:
-        check_integer("horizon", self.horizon, 1, MAX_HORIZON)
+        object.__setattr__(self, "horizon", parse_count("horizon", self.horizon, 1, MAX_HORIZON))
         check_flag("repair", self.repair)
         if self.render_mode is not None:
             check_choice("render_mode", self.render_mode, RENDER_MODES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -49,12 +49,21 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
 
 
 def find_wrapper(env: gym.Env[Any, Any]) -> str:
-    """The class of the outermost wrapper that ``gym.make`` has not added; empty without one."""
+    """The class of the outermost wrapper other than those of ``gym.make``; empty without one."""
     while isinstance(env, gym.Wrapper):
-        if not isinstance(env, OrderEnforcing | PassiveEnvChecker):
+        if not isinstance(env, OrderEnforcing | PassiveEnvChecker | TimeLimit):
             return type(env).__name__
         env = env.env
     return ""
+
+
+def find_step_limit(env: gym.Env[Any, Any]) -> int | None:
+    """The ``max_episode_steps`` of an environment; None without one."""
+    limits = list[int]()
+    while isinstance(env, gym.Wrapper):
+        limits += [env._max_episode_steps] if isinstance(env, TimeLimit) else []
+        env = env.env
+    return min(limits, default=None)
 
 
 def find_semantics(env: DevicePlacementEnv) -> Semantics | None:

@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from placement_gym.backends.protocol import Measurement, compute_cost_ms
-from placement_gym.base.arguments import check_integer
+from placement_gym.base.arguments import check_integer, parse_count
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
@@ -98,8 +98,7 @@ class PlacementVectorEnv(
     ) -> None:
         check_integer("num_envs", num_envs, 1)
         self.env = env
-        self.horizon = env.horizon if horizon is None else horizon
-        check_integer("horizon", self.horizon, 1)
+        self.horizon = env.horizon if horizon is None else parse_count("horizon", horizon, 1)
         self.reward = env.reward if reward is None else rewards.get_reward(reward)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)

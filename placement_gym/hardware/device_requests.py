@@ -110,7 +110,7 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
     if Path(devices).suffix == ".json":
         from placement_gym.base.schemas.reading import load_valid
 
-        return load_valid(devices, parse_list, megabytes=1)
+        return load_valid(devices, parse_list, "a valid list of devices", megabytes=1)
     return parse_testbed(devices) or parse_counts(devices) or parse_list(devices.split(","))
 
 

@@ -18,6 +18,7 @@ from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import read_bytes
 from placement_gym.base.schemas.files import ConstraintFields
+from placement_gym.base.schemas.kinds import refuse_file
 from placement_gym.base.schemas.reading import check, parse_json
 from placement_gym.base.schemas.studies import parse_yaml
 from placement_gym.base.texts import join_words
@@ -69,10 +70,12 @@ class Constraints:
             content = read_bytes(given, MAX_FILE_BYTES)
             # YAML takes seconds for what JSON, as `check` writes it, takes milliseconds.
             parse = parse_json if Path(given).suffix == ".json" else parse_yaml
+            values = None
             try:
-                return cls(**check(ConstraintFields, parse(content)).model_dump())
+                values = parse(content)
+                return cls(**check(ConstraintFields, values).model_dump())
             except UserError as error:
-                raise UserError(f"{given} is not a file of constraints: {error}") from error
+                raise refuse_file(given, "a file of constraints", values, error) from error
         fields = check(ConstraintFields, {} if given is None else given)
         return cls(**fields.model_dump())
 

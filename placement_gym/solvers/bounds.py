@@ -48,7 +48,8 @@ def lower_bound(
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         semantics: What the latency means.
-        time_limit_s: Time limit of the programs.
+        time_limit_s: Time limit of the programs, without the compilation of kernels. Ten units take
+            a fraction of a second; where the limit ends them, the bound depends on the machine.
         upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
     # Limits that a schedule ignores, or only charges for, must not enter a bound.

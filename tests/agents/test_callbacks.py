@@ -63,6 +63,17 @@ def test_infeasible_placements_are_never_the_best() -> None:
     assert not callback.best
 
 
+def test_the_mean_speedup_is_geometric(tmp_path: Path) -> None:
+    callback = seen_by(vectorize_toy(2))
+    callback.model.set_logger(configure(str(tmp_path), []))
+    infos = [{"feasible": True, "speedup": speedup, "latency_ms": 1.0} for speedup in (0.5, 2.0)]
+    observation = callback.training_env.reset()
+    callback.locals = {"new_obs": observation, "infos": infos}
+    assert callback._on_step()
+    callback._on_rollout_end()
+    assert callback.logger.name_to_value["placement/mean_speedup"] == pytest.approx(1.0)
+
+
 def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
     callback = seen_by(make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"}))
     graph, last = np.array([[5 / 2**24]]), {"placement": np.array([1, 1, 1, 1, 0, 0, 0]) / 2}

@@ -490,6 +490,8 @@ def test_options_of_policies_are_checked(name: str, policy: dict[str, Any], mess
 
 
 @pytest.mark.parametrize("name", TRYING)
-def test_steps_are_integers(name: str) -> None:
+def test_steps_are_whole_numbers_as_in_1e5_too(name: str) -> None:
+    model = make(name, simulated())
     with pytest.raises(UserError, match=r"total_timesteps must be an integer .* not 10\.5"):
-        make(name, simulated()).learn(10.5)
+        model.learn(10.5)
+    model.learn(0.0)

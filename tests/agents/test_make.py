@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.wrappers import RecordEpisodeStatistics
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 from learned import PER_UNIT, SIMULATED, SMALL_GO, TWO_MODELS, simulated, weights
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -122,6 +122,14 @@ def test_what_gym_make_was_given_goes_before_the_preset() -> None:
     assert learner("hsdag", toy(reward="speedup"), envs=chosen).env.envs.reward is (
         rewards.improvement
     )
+
+
+def test_a_limit_of_steps_is_kept_where_many_placements_are_evaluated_together() -> None:
+    env = TimeLimit(toy(horizon=5, max_episode_steps=3), 4)
+    model = learner("logits", env, envs={"horizon": 5}).learn(200)
+    assert isinstance(model.env, PlacementVecEnv)
+    assert {episode["l"] for episode in model.ep_info_buffer} == {3}
+    agents.make("hill-climb", env)  # without a warning
 
 
 def test_what_cannot_be_had_where_wrappers_are_is_refused_or_said() -> None:

@@ -45,6 +45,8 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path, pictures: Any
     window = next(row for row in rows if row["agent"] == "window")
     assert window["placement"] == saved.units
     assert json.loads((tmp_path / "comparison.json").read_text()) == document
+    with pytest.raises(UserError, match=r"comparison\.json is not a .*: it is a comparison$"):
+        placement_gym.Placement.load(tmp_path / "comparison.json")
     json.dumps(document, allow_nan=False)
 
 

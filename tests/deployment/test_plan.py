@@ -208,7 +208,10 @@ def test_every_candidate_is_measured_unless_memory_forbids_it(planned: Planned) 
 def test_a_plan_leaves_its_report_and_a_picture(planned: Planned) -> None:
     folder = Path(planned.document["file"]).parent
     name = planned.document["model"]
-    assert json.loads((folder / f"plan-{name}-report.json").read_text()) == planned.document
+    report = folder / f"plan-{name}-report.json"
+    assert json.loads(report.read_text()) == planned.document
+    with pytest.raises(UserError, match="is not a placement file: it is a plan's report"):
+        Placement.load(report)
     assert (folder / f"plan-{name}.png").read_bytes().startswith(b"\x89PNG")
     assert planned.document["notes"][0].startswith("test bed")
 

@@ -225,6 +225,14 @@ def test_wrong_arguments_are_refused_as_by_one_environment() -> None:
             PlacementVectorEnv(diamond_env(), 2, horizon=horizon)
 
 
+def test_a_horizon_may_be_a_float_such_as_1e3() -> None:
+    assert repr(PlacementVectorEnv(diamond_env(), 2, horizon=1e3).horizon) == "1000"  # type: ignore[arg-type]
+    env: Any = gym.make("DevicePlacementSim-v0", model="tiny", horizon=1e3)
+    assert repr(env.unwrapped.horizon) == "1000"
+    with pytest.raises(UserError, match="horizon must be an integer"):
+        gym.make("DevicePlacementSim-v0", model="tiny", horizon=1.5)
+
+
 def test_measured_placements_share_one_reference() -> None:
     options: dict[str, Any] = {"devices": "cpu-testbed", "repeats": 2, "isolate": False}
     envs: Any = gym.make_vec("DevicePlacement-v0", 3, model="tiny", **options).unwrapped

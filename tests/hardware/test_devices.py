@@ -270,7 +270,7 @@ def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) ->
 def test_a_broken_file_is_refused_by_its_name(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "mine.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=rf"mine\.json{fault}"):
+    with pytest.raises(UserError, match=rf"mine\.json is not a valid list of devices{fault}"):
         parse_devices(str(path))
 
 

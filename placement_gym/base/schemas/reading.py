@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails, from_json
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import FileError, read_bytes
+from placement_gym.base.schemas.kinds import refuse_file
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
@@ -64,7 +65,7 @@ def load_json(path: str | Path, megabytes: int = 256) -> Any:
 
 
 def load_valid(
-    path: str | Path, parse: Callable[[Any], Parsed], kind: str = "", megabytes: int = 256
+    path: str | Path, parse: Callable[[Any], Parsed], kind: str, megabytes: int = 256
 ) -> Parsed:
     """Read a JSON file and parse it.
 
@@ -78,13 +79,14 @@ def load_valid(
         FileError: It cannot be read, or is too large.
         UserError: It is not valid JSON, or ``parse`` refuses it; the message names the file.
     """
+    values = None
     try:
-        return parse(load_json(path, megabytes))
+        values = load_json(path, megabytes)
+        return parse(values)
     except FileError:
         raise
     except UserError as error:
-        description = f"{path} is not {kind}" if kind else str(path)
-        raise UserError(f"{description}: {error}") from error
+        raise refuse_file(path, kind, values, error) from error
 
 
 def parse_json(content: bytes | str) -> Any:

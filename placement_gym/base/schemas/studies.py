@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from placement_gym.base.arguments import as_whole
 from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
@@ -89,7 +90,7 @@ class AgentFields(Fields):
 class EffortFields(Fields):
     """Seeds and budget of each agent."""
 
-    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
+    budget: Annotated[int, BeforeValidator(as_whole), Field(ge=1, le=MAX_BUDGET)]
     seeds: Seeds
 
 

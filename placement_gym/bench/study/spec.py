@@ -13,6 +13,7 @@ from placement_gym.base.arguments import check_choice
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path, list_neighbours, read_bytes, write_text
 from placement_gym.base.plain import to_plain
+from placement_gym.base.schemas.kinds import refuse_file
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
@@ -65,7 +66,7 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        check(StudyFields, vars(self))
+        object.__setattr__(self, "budget", check(StudyFields, vars(self)).budget)
         check_labels(self.specs)
         if self.roles:
             assign_roles(self.roles, self.tasks())
@@ -81,10 +82,12 @@ class Study:
         """
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)
+        values = None
         try:
-            return cls.of(parse_yaml(content))
+            values = parse_yaml(content)
+            return cls.of(values)
         except UserError as error:
-            raise UserError(f"{file} is not a valid study file: {error}") from error
+            raise refuse_file(file, "a valid study file", values, error) from error
 
     @classmethod
     def of(cls, values: Any) -> Study:

@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.base.clock import now_s
 from placement_gym.base.errors import UserError
@@ -105,11 +106,13 @@ def search(
         rng: Source of all random numbers; None takes seed 0.
 
     Raises:
-        UserError: Neither budget is given.
+        UserError: Neither budget is given, or the evaluations are not a whole number above 0.
     """
     began = now_s()
     if seconds is None and evaluations is None:
         raise UserError("search needs a budget: seconds=1.0, evaluations=100, or both")
+    if evaluations is not None:
+        evaluations = parse_count("evaluations", evaluations, 1)
     semantics = schedule if isinstance(schedule, Semantics) else parse_schedule(schedule, "latency")
     rng = np.random.default_rng(0) if rng is None else rng
     found = AnytimeSearch(problem, Simulator(problem.units, costs, semantics), rng)

@@ -11,6 +11,7 @@ import pytest
 from studies import VALUES, study
 
 from placement_gym.base.errors import UserError
+from placement_gym.bench.compare import Effort
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import expand_variables
@@ -40,6 +41,13 @@ def test_a_key_is_everything_that_decides_a_run() -> None:
     assert len(keys | {task.key}) == len(changes) + 1
     assert set(changes) == set(vars(task))
     assert replace(task, kwargs={"b": 1, "a": 2}).key == replace(task, kwargs={"a": 2, "b": 1}).key
+
+
+@pytest.mark.parametrize("make", [study, Effort])
+def test_a_budget_may_be_a_float_such_as_1e3(make: Any) -> None:
+    assert repr(make(budget=1e3).budget) == "1000"
+    with pytest.raises(UserError, match="'budget' must be a valid integer"):
+        make(budget=1.5)
 
 
 def test_a_study_file_is_read(tmp_path: Path) -> None:

@@ -132,11 +132,14 @@ def test_equal_seeds_find_equal_placements_and_others_differ() -> None:
     assert (found[0].assignment == found[1].assignment).all()
 
 
-@pytest.mark.parametrize("evaluations", [1, 2, 17])
+@pytest.mark.parametrize("evaluations", [1, 2.0, 17])
 def test_a_budget_of_evaluations_is_kept(evaluations: int) -> None:
     backend = large("list")
     found = search(backend.problem, backend.costs, backend.semantics, evaluations=evaluations)
     assert found.evaluations == evaluations
+    for wrong in (1.5, 0):
+        with pytest.raises(UserError, match="evaluations must be an integer of at least 1"):
+            find(backend, evaluations=wrong)
 
 
 @pytest.mark.slow  # it reads a clock
