@@ -1,14 +1,30 @@
-"""Baselines that are subtracted from returns."""
+"""Baselines that are subtracted from returns, and what they are kept by."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.scaling import read_graph_id
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 DECAY = 0.9
 """Weight of the previous average (grappler's ``hierarchical_controller.py``, bl_dec)."""
+STEP_BITS = 32
+"""Bits of the step in the key of a baseline: ``graph_id`` above has at most 24, to fit int64."""
+
+
+def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
+    """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
+    observations = buffer.observations
+    if isinstance(observations, dict) and "step" in observations:
+        step = space["step"].read(observations["step"])[..., 0]
+        return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
+    rows = np.arange(buffer.buffer_size)[:, None]
+    begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
+    return rows - begin, rows - begin  # without an id, all observations are of one graph
 
 
 def is_tied(rewards: FloatArray) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.placements import Best, BestPlacements
+from agents.best import Best, BestPlacements
 from agents.common.vec_env import find_bases
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user

@@ -165,6 +165,11 @@ def make_dense(width: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU())
 
 
+def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear."""
+    return nn.Sequential(*make_dense(width, hidden), nn.Linear(hidden, out))
+
+
 def select_columns(features: Sequence[str]) -> list[int]:
     """Columns of ``x`` that belong to the feature blocks.
 

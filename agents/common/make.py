@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from importlib import import_module
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from stable_baselines3.common.logger import HumanOutputFormat, Logger
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.save_util import open_path
 
 from agents.common.policy import GraphPolicy
-from agents.common.reinforce import REINFORCE
+from agents.common.reinforce import REINFORCE, silence
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
 from agents.options import Option, read_options
@@ -51,10 +48,6 @@ def lacks_repair(env: DevicePlacementEnv) -> bool:
     return env.backend.limits_weights and not env.repair
 
 
-Adapt = Callable[[str, Preset, DevicePlacementEnv], Preset]
-"""Returns the preset of a name for an environment, in which memory may be scarce."""
-
-
 @dataclass(frozen=True)
 class LearnedAgent:
     """A policy, an algorithm and presets: calling it makes a model for an environment.
@@ -63,13 +56,13 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset for an environment; None keeps it.
+        adapt: Changes a preset for an environment, in which memory may be scarce.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
     algorithm: type[REINFORCE] = REINFORCE
-    adapt: Adapt | None = None
+    adapt: Callable[[str, Preset, DevicePlacementEnv], Preset] | None = None
 
     @property
     def __name__(self) -> str:
@@ -108,28 +101,22 @@ class LearnedAgent:
         for name in own:
             if name not in names:
                 raise unknown_name("an option of envs", name, names)
-        for base in find_environments(env, joint=getattr(self.policy, "joint", False)):
-            chosen = chosen if self.adapt is None else self.adapt(preset, chosen, base)
+        for base in find_environments(env, self.policy.joint):
+            chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
         settings_of_envs = {**chosen.envs, **own}
         rollouts = Rollouts(**settings_of_envs, by_unit=self.policy.by_unit, chosen=tuple(own))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
         arguments = {"device": "cpu", **chosen.algorithm, **settings}
         n_steps = arguments.get("n_steps", 1)
         arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
-        # Observations carry no graph, and the policy gets it once, here; without the tables of
-        # devices if it would not read them.
+        # Observations carry no graph: the policy gets it here, with tables of devices if it reads
+        # them.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
         options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
-        model = self.algorithm(
-            self.policy,  # type: ignore[arg-type]
-            venv,
-            policy_kwargs=options,
-            seed=seed,
-            **arguments,
-        )
-        if venv is not env:  # what is given as a VecEnv is stepped as it is, also later
+        policy_class: Any = self.policy
+        model = self.algorithm(policy_class, venv, policy_kwargs=options, seed=seed, **arguments)
+        if venv is not env:  # a VecEnv is stepped as it is, also later
             model.rollouts, model.steps_together = rollouts, n_steps
-        silence(model)
         if weights is not None:
             load_weights(model, weights)
         return model
@@ -162,68 +149,6 @@ def find_environments(env: Any, joint: bool) -> list[DevicePlacementEnv]:
         return find_bases(env)
     envs = env if isinstance(env, list | tuple) else [env]
     return [placement_env(one, joint) for one in envs]
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """A policy with settings for training across generated problems: calling it makes a model.
-
-    Attributes:
-        policy: Class of the policy.
-        options: Its options.
-        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
-        rollouts: Makes the environments of ``problems`` and ``episodes``.
-        algorithm: Class of the algorithm.
-    """
-
-    policy: type[GraphPolicy]
-    options: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    rollouts: Callable[..., Any]
-    algorithm: type[REINFORCE] = REINFORCE
-
-    def __call__(
-        self,
-        seed: int = 0,
-        problems: int = 8,
-        episodes: int = 8,
-        policy: Mapping[str, Any] | None = None,
-        envs: Mapping[str, Any] | None = None,
-        **settings: Any,
-    ) -> Any:
-        """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
-
-        An update compares each placement, or each step of an episode, with the others of its
-        problem. Placements beyond a limit are repaired. Pass the trained network to ``agents.make``
-        as ``weights``, for environments of the same ``max_devices``.
-
-        Args:
-            seed: Of weights and problems.
-            problems: Problems of an update.
-            episodes: Placements of each, at least two.
-            policy: Options of the policy that override those of the training.
-            envs: Arguments of ``StreamEnv``, as ``make_problem``.
-            settings: Arguments of the algorithm that override those of the training.
-
-        Raises:
-            UserError: There are fewer than two episodes.
-        """
-        model = self.algorithm(
-            self.policy,  # type: ignore[arg-type]
-            self.rollouts(problems, episodes, **(envs or {})),
-            seed=seed,
-            policy_kwargs={**self.options, **(policy or {})},
-            **{"device": "cpu", "n_steps": episodes, **self.settings, **settings},
-        )
-        silence(model)
-        return model
-
-
-def silence(model: OnPolicyAlgorithm) -> None:
-    """Have a model write nothing without ``tensorboard_log``: SB3 makes an empty folder in /tmp."""
-    if model.tensorboard_log is None:
-        formats = [HumanOutputFormat(sys.stdout)] if model.verbose else []
-        model.set_logger(Logger(None, formats))  # type: ignore[arg-type]
 
 
 def load(path: str | Path, env: Any = None, **settings: Any) -> Any:

@@ -268,6 +268,26 @@ class Rollouts:
         return n_steps * -(-self.num_envs * max(len(graphs), 1) // env.num_envs)
 
 
+def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
+    """Make an environment that a model goes on in, and the steps of its rollouts there.
+
+    Args:
+        env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.
+        saved: The model's attributes by name.
+
+    Raises:
+        UserError: The environment has other sizes than that of the training.
+    """
+    rollouts: Rollouts | None = saved.get("rollouts")
+    n_steps: int = saved["n_steps"]
+    if rollouts is not None and not hasattr(env, "num_envs"):
+        env = rollouts.start(env)
+        n_steps = rollouts.count_steps(saved["steps_together"], env)
+    sizes = read_sizes(getattr(env, "observation_space", None))
+    check_sizes(read_sizes(saved["observation_space"]), sizes)
+    return env, n_steps
+
+
 def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
     """Horizon and reward that ``gym.make`` was given."""
     spec = env.unwrapped.spec

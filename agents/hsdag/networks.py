@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.encoder import Conv, Encoder
+from agents.common.encoder import Conv, Encoder, make_perceptron
 from agents.common.graphs import MIN_COST, scatter
-from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.make import silence
-from agents.common.reinforce import limit_threads
+from agents.common.reinforce import limit_threads, silence
 from agents.common.vec_env import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
