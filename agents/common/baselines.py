@@ -33,21 +33,13 @@ def is_tied(rewards: FloatArray) -> bool:
 
 
 class MovingAverages:
-    """An exponential moving average of the returns of each key.
-
-    Saved models name this class and its attributes.
-    """
+    """An exponential moving average of the returns of each key. Saved models name this class."""
 
     def __init__(self) -> None:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """Update the averages and return that of each return's key.
-
-        Args:
-            returns: Any shape.
-            keys: Same shape; returns with equal keys share an average.
-        """
+        """Update the averages and return those of returns, whose keys have their shape."""
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
             of_key = keys == key
@@ -60,13 +52,7 @@ class MovingAverages:
 
 
 def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> FloatArray:
-    """For each return, the mean of the other returns with the same key.
-
-    Args:
-        returns: Any shape.
-        keys: Same shape.
-        fallback: Same shape; used where no other return has the key.
-    """
+    """For each return, the mean of the others with its key; ``fallback`` where there are none."""
     result = fallback.astype(np.float64)
     for key in np.unique(keys):
         of_key = keys == key
@@ -75,3 +61,13 @@ def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> 
         if k > 1:
             result[of_key] = (returns[of_key].sum() - returns[of_key]) / (k - 1)
     return result
+
+
+def normalize(advantages: FloatArray, keys: IntArray, min_spread: float) -> FloatArray:
+    """Advantages with a mean square of one in each graph of (n_steps, n_envs) keys of actions."""
+    graphs, scaled = keys >> STEP_BITS, advantages.copy()
+    for graph in np.unique(graphs):  # each by its own scale, so that all count alike
+        in_graph = graphs == graph
+        spread = np.sqrt((advantages[in_graph] ** 2).mean())
+        scaled[in_graph] /= max(spread, min_spread) + 1e-8
+    return scaled

@@ -1,24 +1,19 @@
-"""Learned agents: a policy, an algorithm and presets; how they are made and loaded."""
+"""Learned agents: a policy, an algorithm and presets, and how models are made of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
-
-from stable_baselines3.common.save_util import open_path
 
 from agents.common.policy import GraphPolicy
-from agents.common.reinforce import REINFORCE, silence
+from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
 from agents.options import Option, read_options
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 
@@ -56,13 +51,15 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset for an environment, in which memory may be scarce.
+        adapt: Changes a preset for an environment, in which memory may be scarce; None does not.
+        rollouts: How environments are stepped.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
     algorithm: type[REINFORCE] = REINFORCE
     adapt: Callable[[str, Preset, DevicePlacementEnv], Preset] | None = None
+    rollouts: type[Rollouts] = Rollouts
 
     @property
     def __name__(self) -> str:
@@ -97,20 +94,17 @@ class LearnedAgent:
         if preset not in self.presets:
             raise unknown_name("preset", preset, self.presets)
         chosen, own = self.presets[preset], envs or {}
-        names = () if self.policy.by_unit else ("num_envs", "horizon", "reward")
         for name in own:
-            if name not in names:
-                raise unknown_name("an option of envs", name, names)
+            if name not in self.rollouts.settings:
+                raise unknown_name("an option of envs", name, self.rollouts.settings)
         for base in find_environments(env, self.policy.joint):
             chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
-        settings_of_envs = {**chosen.envs, **own}
-        rollouts = Rollouts(**settings_of_envs, by_unit=self.policy.by_unit, chosen=tuple(own))
+        rollouts = self.rollouts(**{**chosen.envs, **own}, chosen=tuple(own))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
         arguments = {"device": "cpu", **chosen.algorithm, **settings}
         n_steps = arguments.get("n_steps", 1)
         arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
-        # Observations carry no graph: the policy gets it here, with tables of devices if it reads
-        # them.
+        # Observations carry no graph: the policy gets it here, with devices if it reads them.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
         options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
         policy_class: Any = self.policy
@@ -133,7 +127,7 @@ class LearnedAgent:
                 break
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")
-        if self.policy.by_unit:  # one placement at a time, with the environment's reward
+        if not self.rollouts.settings:  # one placement at a time, with the environment's reward
             del own["envs"]
         return {**own, **options, **own}
 
@@ -149,49 +143,3 @@ def find_environments(env: Any, joint: bool) -> list[DevicePlacementEnv]:
         return find_bases(env)
     envs = env if isinstance(env, list | tuple) else [env]
     return [placement_env(one, joint) for one in envs]
-
-
-def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
-    """Load a model that ``model.save`` wrote, by the algorithm that the file names.
-
-    Load your own files alone: they are pickled, and loading one runs the code in it.
-    ``agents.save_weights`` writes files that are safe to share.
-
-    Args:
-        path: The file.
-        env: Where it goes on, as for ``make``: of the same graph or another one with the same
-            ``max_nodes``, ``max_edges`` and ``max_devices``. None predicts alone.
-        settings: Attributes of the model that change, as ``learning_rate``.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        UserError: It is not of an algorithm of this package, its weights do not fit, or the
-            environment has other sizes.
-    """
-    module, _, name = read_algorithm(path).partition(":")
-    try:
-        algorithm = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{path} was saved by {module}:{name}, which is not here") from error
-    model = algorithm.load(path, env, **settings)
-    silence(model)
-    return model
-
-
-def read_algorithm(path: Any) -> str:
-    """Read ``"module:class"`` of a saved model's algorithm; no code in the file is run.
-
-    Raises:
-        UserError: The file does not name it.
-    """
-    try:
-        with open_path(path, "r", suffix="zip") as file, ZipFile(file) as archive:
-            saved: dict[str, Any] = json.loads(archive.read("data"))
-    except (BadZipFile, KeyError, ValueError) as error:
-        raise UserError(f"{path} is not a model that was saved: {error}") from error
-    if "algorithm" not in saved:
-        raise UserError(
-            f"{path} names no algorithm of this package: load it by the class that saved it, as "
-            "PPO.load(path, env)"
-        )
-    return str(saved["algorithm"])

@@ -59,8 +59,6 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
-    by_unit: ClassVar[bool] = False
-    """True if it places one unit per step."""
     joint: ClassVar[bool] = False
     """True if it can decide priority and fusion, too."""
     of_one_graph: tuple[str, ...] = ("tables.",)
@@ -115,11 +113,7 @@ class GraphPolicy:
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
-        """See SB3; load your own files alone, as they are pickled.
-
-        Raises:
-            UserError: Its weights do not fit, as after a change of features.
-        """
+        """See SB3; a ``UserError`` if its weights do not fit, as after a change of features."""
         with explain_mismatch(path):
             model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
         return model
@@ -160,11 +154,7 @@ class GraphPolicy:
             self.masks = None
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """See SB3; keys that are not in the policy's observation space are ignored.
-
-        Raises:
-            UserError: A key is missing, or a size is another.
-        """
+        """See SB3; ignores other keys, and raises a ``UserError`` for a missing one or a size."""
         if missing := sorted(set(self.observation_space.spaces) - set(observation)):
             remedy = (
                 "make the environment with the arguments that it was trained with, as "
@@ -178,11 +168,7 @@ class GraphPolicy:
         return super().obs_to_tensor(observed)  # type: ignore[misc]
 
     def get_distribution(self, obs: Any) -> Any:
-        """See SB3, of which TRPO alone asks for it.
-
-        Raises:
-            UserError: Always.
-        """
+        """Raise a ``UserError``: TRPO, which alone asks for it, cannot train it."""
         raise UserError(
             f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
         )
@@ -233,8 +219,7 @@ class UnitPolicy(GraphPolicy):
         options: See ``GraphPolicy``.
 
     Raises:
-        UserError: An option is unknown, the environment does not place all units at once, or
-            ``use_sde`` is set.
+        UserError: See ``GraphPolicy``; or the environment does not place all units at once.
     """
 
     def __init__(
@@ -268,12 +253,7 @@ class UnitPolicy(GraphPolicy):
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """Decide on (B, ...) observations.
-
-        Args:
-            observation: Tensors of the environment's observation space.
-            greedy: Whether the decision is for deterministic prediction, not for a rollout.
-        """
+        """Decide on (B, ...) observations, if ``greedy`` for a prediction and not a rollout."""
 
     def clear_stale_caches(self) -> None:
         """Drop caches of earlier weights; called before a rollout or a prediction."""

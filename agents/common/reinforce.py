@@ -30,14 +30,7 @@ from stable_baselines3.common.type_aliases import (
 )
 
 from agents.best import BestPlacements
-from agents.common.baselines import (
-    BASELINES,
-    STEP_BITS,
-    MovingAverages,
-    find_keys,
-    is_tied,
-    leave_one_out,
-)
+from agents.common import baselines
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.policy import GraphPolicy
 from agents.common.vec_env import Rollouts, read_graphs, start_rollouts
@@ -120,8 +113,8 @@ class REINFORCE(OnPolicyAlgorithm):
     ) -> None:
         if returns not in RETURNS:
             raise unknown_name("returns", returns, RETURNS)
-        if baseline not in BASELINES:
-            raise unknown_name("baseline", baseline, BASELINES)
+        if baseline not in baselines.BASELINES:
+            raise unknown_name("baseline", baseline, baselines.BASELINES)
         if isinstance(policy, type) and issubclass(policy, GraphPolicy):
             policy_kwargs = {"critic": False, **(policy_kwargs or {})}
         super().__init__(
@@ -148,7 +141,7 @@ class REINFORCE(OnPolicyAlgorithm):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
-        self.averages = MovingAverages()
+        self.averages = baselines.MovingAverages()
         self.best = BestPlacements()
         self.keeper = BestPlacementCallback()
         # `agents.make` sets the first two, and `agents.load` reads all: another environment is
@@ -168,20 +161,16 @@ class REINFORCE(OnPolicyAlgorithm):
         buffer = self.rollout_buffer
 
         # HSDAG (2.5) or Williams (1992): a return for each action
-        keys, positions = find_keys(buffer, self.observation_space)
+        keys, positions = baselines.find_keys(buffer, self.observation_space)
         returns = buffer.returns.astype(np.float64)
         if self.returns == "immediate":
             returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
 
         # its advantage over what the same graph and step gave otherwise
         advantages = returns - self.compute_baseline(returns, keys)
-        graphs = keys >> STEP_BITS
-        if self.normalize_advantage:  # each graph by its own scale, so that all count alike
-            for graph in np.unique(graphs):
-                in_graph = graphs == graph
-                spread = np.sqrt((advantages[in_graph] ** 2).mean())
-                advantages[in_graph] /= max(spread, self.min_spread) + 1e-8
-        if is_tied(buffer.rewards):  # nothing to learn from: these are scaled rounding errors
+        if self.normalize_advantage:
+            advantages = baselines.normalize(advantages, keys, self.min_spread)
+        if baselines.is_tied(buffer.rewards):  # scaled rounding errors teach nothing
             advantages *= 0.0
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
@@ -228,7 +217,9 @@ class REINFORCE(OnPolicyAlgorithm):
         if self.baseline == "moving_average":
             return self.averages(returns, np.zeros_like(keys))
         averages = self.averages(returns, keys)
-        return averages if self.baseline == "per_step" else leave_one_out(returns, keys, averages)
+        if self.baseline == "leave_one_out":
+            return baselines.leave_one_out(returns, keys, averages)
+        return averages
 
     def learn(
         self,
@@ -288,7 +279,7 @@ class REINFORCE(OnPolicyAlgorithm):
         )
         super().set_env(venv, force_reset)
         self.learn_graphs()
-        self.averages, self.best = MovingAverages(), BestPlacements()
+        self.averages, self.best = baselines.MovingAverages(), BestPlacements()
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]

@@ -89,14 +89,14 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.decide``."""
         # 1, 2: the graphs of the observations with the features of their units
         graphs, row_graph = self.graphs.batch(observation)
-        rollout = self.greedy if greedy else self.rollout
         # rows of one graph and step share their embeddings and dominant edges
         spaces: Any = self.observation_space
-        step = spaces["step"].read(observation["step"])
-        pairs = torch.stack([row_graph, step.flatten()])
+        steps = spaces["step"].read(observation["step"]).flatten()
+        pairs = torch.stack([row_graph, steps])
         distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         # 3: embeddings, edge scores and dominant edges, as they are throughout a rollout
+        rollout = self.greedy if greedy else self.rollout
         states = rollout.find_states(graphs, keys)
         z = rollout.encode(graphs, states)
         values = self.networks.compute_values(z, states.state)[row]

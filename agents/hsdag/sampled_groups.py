@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from agents.common.distribution import PlacementMemory, UnitCategorical, intersect_followers
+from agents.common.distribution import PlacementMemory, UnitCategorical
 from agents.common.graphs import GraphBatch
 from agents.hsdag.groups import States, group_nodes
 from agents.hsdag.networks import Networks
@@ -22,17 +22,10 @@ STEPS = 2**20
 
 
 class GroupedDevices(UnitCategorical):
-    """Devices of groups that were drawn, too: the likelihood is that of both.
+    """Devices of groups that were drawn, too: the likelihood is that of both."""
 
-    Args:
-        log_keep: (B,) log-likelihood of the groups.
-        keep_entropy: (B,) entropy of the choice of groups.
-        args: See ``UnitCategorical``.
-    """
-
-    def __init__(self, log_keep: Tensor, keep_entropy: Tensor, *args: Tensor | None) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self.log_keep, self.keep_entropy = log_keep, keep_entropy
+    log_keep: Tensor  # (B,) log-likelihood of the groups
+    keep_entropy: Tensor  # (B,) entropy of the choice of groups
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices and of their groups."""
@@ -46,8 +39,6 @@ class GroupedDevices(UnitCategorical):
 class SampledGroups:
     """A distribution of groups and of their devices; see ``DeviceDistribution``.
 
-    The groups of each placement are kept in a memory, from which its likelihood recalls them.
-
     Args:
         networks: The networks.
         graphs: The graphs.
@@ -55,7 +46,7 @@ class SampledGroups:
         z: (m, hidden) embeddings of their nodes.
         row: (B,) state of each row.
         keys: (B,) key of each row's state in the memory.
-        memory: Which edges of each placement were kept.
+        memory: Which edges of each placement were kept, from which its likelihood recalls them.
     """
 
     def __init__(
@@ -108,31 +99,19 @@ class SampledGroups:
         which = distinct[:, 0].tolist()
         trees = [self.states.steps[state].tree for state in which]
         chosen = distinct[:, 1:].bool()
-        forests = [tree[:, row[: tree.shape[1]]] for tree, row in zip(trees, chosen, strict=True)]
+        forests = [tree[:, kept[: tree.shape[1]]] for tree, kept in zip(trees, chosen, strict=True)]
         groups = group_nodes(self.graphs, self.states, which, forests)
-        devices = self.networks(self.z, self.states.costs, groups)
+        scores = self.networks(self.z, self.states.costs, groups)
+        devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
+        if self.mask is not None:
+            devices = devices.restricted_to(self.mask)
+        # each edge is kept or not on its own
         likely = logsigmoid(torch.where(keep, logits, -logits))
-        log_keep = (likely * valid).sum(dim=1)
-        choice = (devices, groups.decides, groups.leader, groups.allowed, row)
-        return GroupedDevices(log_keep, self.compute_entropy(logits, valid), *self.restrict(choice))
-
-    def compute_entropy(self, logits: Tensor, valid: Tensor) -> Tensor:
-        """(B,) entropy of which of the valid edges are kept."""
+        devices.log_keep = (likely * valid).sum(dim=1)
         share = logits.sigmoid()
         each = share * logsigmoid(logits) + (1.0 - share) * logsigmoid(-logits)
-        return -(each * valid).sum(dim=1)
-
-    def restrict(self, choice: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Arguments of ``UnitCategorical`` with only the devices that the rows' mask allows."""
-        if self.mask is None:
-            return choice
-        *tables, row = choice
-        devices, decides, leader, allowed = (
-            None if table is None else table[row] for table in tables
-        )
-        assert leader is not None
-        shared = intersect_followers(self.mask, leader)
-        return devices, decides, leader, shared if allowed is None else shared & allowed
+        devices.keep_entropy = -(each * valid).sum(dim=1)
+        return devices
 
     def restricted_to(self, allowed: Tensor) -> SampledGroups:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
 from agents.common.reinforce import REINFORCE
-from agents.placeto.episodes import make_training_episodes
+from agents.placeto.episodes import UnitRollouts, make_training_episodes
 from agents.placeto.placeto import Placeto
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
 from placement_gym.envs.env import DevicePlacementEnv
@@ -56,7 +56,7 @@ def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
     return replace(preset, policy=policy, algorithm={**preset.algorithm, "n_steps": n_steps})
 
 
-make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt)
+make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt, UnitRollouts)
 """Makes ``Placeto``, for environments that place all units at once or one unit per step."""
 
 

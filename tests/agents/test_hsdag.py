@@ -217,7 +217,7 @@ def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
 
 STEPS: Steps = [
     (Encoder, "forward"),
-    *((Networks, name) for name in ("score_edges", "pool_groups", "place_groups")),
+    *((Networks, name) for name in ("score_edges", "pool_groups", "forward")),
     (groups, "parse"),
 ]
 """The five steps but for the update: 2.3, 2.4."""

@@ -76,7 +76,7 @@ def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
 def test_every_graph_of_a_rollout_has_a_scale_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     model = hsdag(vectorize_toy(2), n_steps=2)
     monkeypatch.setattr(
-        "agents.common.reinforce.find_keys", lambda *_: (np.array([[1, 2], [1, 2]]) << STEP_BITS, 0)
+        "agents.common.baselines.find_keys", lambda *_: (np.array([[1, 2], [1, 2]]) << STEP_BITS, 0)
     )
     scaled = advantages_of(model, [1.0, 100.0], [3.0, 300.0])
     np.testing.assert_allclose(scaled, [[-1.0, 1.0], [-1.0, 1.0]], rtol=1e-6)
