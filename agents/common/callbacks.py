@@ -120,11 +120,11 @@ class BestPlacementCallback(BaseCallback):
 def read_decisions(
     env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
 ) -> IntArray:
-    """The (width,) decisions that environment ``i`` has evaluated in a step.
+    """The (width,) decisions that environment ``i`` has evaluated in a step of all.
 
     Args:
         env: All environments.
-        observation: Of the step of all: where an episode has ended, of the beginning of the next.
+        observation: Of the step: where an episode has ended, of the beginning of the next.
         infos: Of the step.
         i: Index of the environment.
     """

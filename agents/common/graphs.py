@@ -1,7 +1,7 @@
 """Graphs of observations: found by their id, and as one batch that encoders read.
 
-PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``: users of
-this package can do nothing about that. Other warnings are shown.
+PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``, about
+which users of this package can do nothing. Other warnings are shown.
 """
 
 from __future__ import annotations
@@ -215,8 +215,7 @@ class Graphs:
         """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
 
         Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
-        would use different graphs. The norms of arrays are compared, in one of the (B, ...) rows
-        for each graph.
+        would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
 
         Raises:
             UserError: A graph has changed, or what identifies something is no index.

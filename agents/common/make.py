@@ -8,6 +8,8 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+from stable_baselines3.common.vec_env import VecEnv
+
 from agents.common.policy import GraphPolicy
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
@@ -89,7 +91,9 @@ class LearnedAgent:
 
         Raises:
             FileError: The file cannot be read.
-            UserError: Unknown preset or option, an argument is out of range, or weights do not fit.
+            TypeError: One is not a placement environment.
+            UserError: Unknown preset or option, an argument is out of range, weights do not fit, or
+                actions decide more than the placement, which the policy cannot.
         """
         if preset not in self.presets:
             raise unknown_name("preset", preset, self.presets)
@@ -97,7 +101,13 @@ class LearnedAgent:
         for name in own:
             if name not in self.rollouts.settings:
                 raise unknown_name("an option of envs", name, self.rollouts.settings)
-        for base in find_environments(env, self.policy.joint):
+        one_or_more = env if isinstance(env, list | tuple) else [env]
+        bases = (
+            find_bases(env)
+            if isinstance(env, VecEnv)
+            else [placement_env(one, self.policy.joint) for one in one_or_more]
+        )
+        for base in bases:
             chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
         rollouts = self.rollouts(**{**chosen.envs, **own}, chosen=tuple(own))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
@@ -130,16 +140,3 @@ class LearnedAgent:
         if not self.rollouts.settings:  # one placement at a time, with the environment's reward
             del own["envs"]
         return {**own, **options, **own}
-
-
-def find_environments(env: Any, joint: bool) -> list[DevicePlacementEnv]:
-    """Find the placement environments of what ``agents.make`` is given; none in other processes.
-
-    Raises:
-        TypeError: One is not a placement environment.
-        UserError: Its actions decide more than the placement, which the policy cannot.
-    """
-    if hasattr(env, "env_method"):
-        return find_bases(env)
-    envs = env if isinstance(env, list | tuple) else [env]
-    return [placement_env(one, joint) for one in envs]

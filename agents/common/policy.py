@@ -113,7 +113,11 @@ class GraphPolicy:
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
-        """See SB3; a ``UserError`` if its weights do not fit, as after a change of features."""
+        """See SB3; load your own files alone, as they are pickled.
+
+        Raises:
+            UserError: Its weights do not fit, as after a change of features.
+        """
         with explain_mismatch(path):
             model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
         return model

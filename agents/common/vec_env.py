@@ -126,11 +126,7 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
     """Leaves the graph out of observations, which policies of ``agents.make`` have as a table.
 
-    Args:
-        env: A placement environment, wrapped or not.
-
-    Raises:
-        UserError: In the first step: a wrapper changes the graph, which would not be seen.
+    A ``UserError`` in the first step if a wrapper changes the graph, which would not be seen.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -221,7 +217,7 @@ class Rollouts:
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Warn of what the preset says otherwise than an environment that is stepped as it is.
+        """Warn where the preset differs from an environment that is stepped as it is.
 
         Raises:
             UserError: What was chosen is otherwise.
@@ -281,11 +277,7 @@ def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
 
 
 def check_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
-    """Raise unless environments have observations of graphs, and one size.
-
-    Raises:
-        UserError: They do not; the message names the arguments that make them equal.
-    """
+    """Raise a ``UserError`` unless environments have observations of graphs, and one size."""
     if not envs:
         raise UserError("the list has no environment: give the agent at least one")
     for env in envs:
