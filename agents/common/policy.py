@@ -153,7 +153,7 @@ class GraphPolicy:
         # SB3's `predict` has no argument for masks: `_predict` reads them here.
         self.masks = action_masks
         try:
-            return super().predict(observation, state, episode_start, deterministic)  # type: ignore[misc,no-any-return]
+            return super().predict(observation, state, episode_start, deterministic)  # type: ignore[misc]
         finally:
             self.masks = None
 
