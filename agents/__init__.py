@@ -14,14 +14,14 @@ from placement_gym.base.lazy import export_lazily
 from placement_gym.base.removed import explain_removal
 
 if TYPE_CHECKING:
-    from agents.common.make import load as load
     from agents.common.reinforce import REINFORCE as REINFORCE
     from agents.common.weights import load_weights as load_weights
     from agents.common.weights import save_weights as save_weights
+    from agents.loading import load as load
 
 SOURCES = {
     "REINFORCE": "common.reinforce",
-    "load": "common.make",
+    "load": "loading",
     "load_weights": "common.weights",
     "save_weights": "common.weights",
 }

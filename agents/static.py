@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.common.placements import Best, BestPlacements
+from agents.best import Best, BestPlacements
 from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name, warn_user

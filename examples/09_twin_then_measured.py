@@ -7,8 +7,8 @@ from pathlib import Path
 
 import agents
 import placement_gym
-from agents.common.fine_tuning import TwinAgreement, soften
 from agents.common.vec_env import vectorize
+from agents.fine_tuning import TwinAgreement, soften
 from agents.static import FixedPlacement
 
 IN_TWIN, MEASURED = 200, 20

@@ -21,8 +21,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 import placement_gym
-from agents import load_weights, save_weights
-from agents.common import REINFORCE
+from agents import REINFORCE, load_weights, save_weights
 from agents.common.weights import read_safetensors, write_safetensors
 from placement_gym import DeviceSpec, Placement, UserError, comparison_table
 from placement_gym.bench.report.comparison import format_markdown

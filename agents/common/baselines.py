@@ -1,14 +1,30 @@
-"""Baselines that are subtracted from returns."""
+"""Baselines that are subtracted from returns, and what they are kept by."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.scaling import read_graph_id
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 DECAY = 0.9
 """Weight of the previous average (grappler's ``hierarchical_controller.py``, bl_dec)."""
+STEP_BITS = 32
+"""Bits of the step in the key of a baseline: ``graph_id`` above has at most 24, to fit int64."""
+
+
+def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
+    """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
+    observations = buffer.observations
+    if isinstance(observations, dict) and "step" in observations:
+        step = space["step"].read(observations["step"])[..., 0]
+        return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
+    rows = np.arange(buffer.buffer_size)[:, None]
+    begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
+    return rows - begin, rows - begin  # without an id, all observations are of one graph
 
 
 def is_tied(rewards: FloatArray) -> bool:
@@ -17,21 +33,13 @@ def is_tied(rewards: FloatArray) -> bool:
 
 
 class MovingAverages:
-    """An exponential moving average of the returns of each key.
-
-    Saved models name this class and its attributes.
-    """
+    """An exponential moving average of the returns of each key. Saved models name this class."""
 
     def __init__(self) -> None:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """Update the averages and return that of each return's key.
-
-        Args:
-            returns: Any shape.
-            keys: Same shape; returns with equal keys share an average.
-        """
+        """Update the averages and return those of returns, whose keys have their shape."""
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
             of_key = keys == key
@@ -44,13 +52,7 @@ class MovingAverages:
 
 
 def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> FloatArray:
-    """For each return, the mean of the other returns with the same key.
-
-    Args:
-        returns: Any shape.
-        keys: Same shape.
-        fallback: Same shape; used where no other return has the key.
-    """
+    """For each return, the mean of the others with its key; ``fallback`` where there are none."""
     result = fallback.astype(np.float64)
     for key in np.unique(keys):
         of_key = keys == key
@@ -59,3 +61,13 @@ def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> 
         if k > 1:
             result[of_key] = (returns[of_key].sum() - returns[of_key]) / (k - 1)
     return result
+
+
+def normalize(advantages: FloatArray, keys: IntArray, min_spread: float) -> FloatArray:
+    """Advantages with a mean square of one in each graph of (n_steps, n_envs) keys of actions."""
+    graphs, scaled = keys >> STEP_BITS, advantages.copy()
+    for graph in np.unique(graphs):  # each by its own scale, so that all count alike
+        in_graph = graphs == graph
+        spread = np.sqrt((advantages[in_graph] ** 2).mean())
+        scaled[in_graph] /= max(spread, min_spread) + 1e-8
+    return scaled

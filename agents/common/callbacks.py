@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.placements import Best, BestPlacements
+from agents.best import Best, BestPlacements
 from agents.common.vec_env import find_bases
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user
@@ -64,9 +64,8 @@ class BestPlacementCallback(BaseCallback):
             self.flat_graphs = [base.observer.graph_id for base in find_bases(env) if keeps]
             self.sources = self.sources if self.flat_graphs else []
         earlier = getattr(self.model, "best", None) or {}
-        self.best = BestPlacements(
-            {graph: best for graph, best in earlier.items() if best.source in self.sources}
-        )
+        kept = {graph: best for graph, best in earlier.items() if best.source in self.sources}
+        self.best = BestPlacements(kept)
         self.model.best = self.best  # type: ignore[attr-defined]
 
     def _on_rollout_start(self) -> None:
@@ -84,17 +83,16 @@ class BestPlacementCallback(BaseCallback):
             best, speedup = self.best.get(graphs[i]), float(infos[i]["speedup"])
             self.speedups.append(speedup)
             if best is None or speedup > best.speedup:
-                row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
-                self.keep(i, graphs[i], row, infos[i])
+                self.keep(i, graphs[i])
         return True
 
-    def keep(self, i: int, graph: int, row: IntArray, info: dict[str, Any]) -> None:
+    def keep(self, i: int, graph: int) -> None:
         """Keep the decisions of an environment as the best ones of its graph, and save them."""
-        env = self.training_env
-        speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
+        env, info = self.training_env, self.locals["infos"][i]
+        row = read_decisions(env, self.locals["new_obs"], self.locals["infos"], i)
         problem, view = (env.get_attr(name, i)[0] for name in ("problem", "graph"))
-        best = Best(row, speedup, latency_ms, problem, view, self.sources[i])
-        self.best[graph] = best
+        speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
+        self.best[graph] = best = Best(row, speedup, latency_ms, problem, view, self.sources[i])
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             best.placement.save(self.path)
@@ -112,24 +110,24 @@ class BestPlacementCallback(BaseCallback):
         feasible = np.stack(self.feasible)
         if self.sources:
             self.logger.record("placement/feasible", float(feasible.mean()))
-        if not feasible.any() and not self.warned:
-            self.warned = True
-            base = next(iter(find_bases(self.training_env)), None)
-            row = None
-            if base is not None and self.sources and not self.flat_graphs:
-                local = self.locals["new_obs"], self.locals["infos"]
-                row = base.layout.parse(read_decisions(self.training_env, *local, 0))
-            warn_nothing_fits(feasible.size, base, row)
+        if feasible.any() or self.warned:
+            return
+        self.warned, row = True, None
+        base = next(iter(find_bases(self.training_env)), None)
+        if base is not None and self.sources and not self.flat_graphs:
+            local = self.locals["new_obs"], self.locals["infos"]
+            row = base.layout.parse(read_decisions(self.training_env, *local, 0))
+        warn_nothing_fits(feasible.size, base, row)
 
 
 def read_decisions(
     env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
 ) -> IntArray:
-    """The (width,) decisions that environment ``i`` has evaluated in a step.
+    """The (width,) decisions that environment ``i`` has evaluated in a step of all.
 
     Args:
         env: All environments.
-        observation: Of the step of all: where an episode has ended, of the beginning of the next.
+        observation: Of the step: where an episode has ended, of the beginning of the next.
         infos: Of the step.
         i: Index of the environment.
     """
@@ -176,14 +174,14 @@ def warn_nothing_fits(
     if base is not None and row is not None:
         reason = base.backend.infeasibility(row)
         by_memory, repairs = bool(base.backend.excess_shares(row[None])[0] > 0.0), base.repair
-    # The remedy depends on the reason: repair helps against memory alone, and only if it is off.
-    remedy = "look at info['error'] of placements in this environment"
-    if by_memory and repairs:
+    # repair helps against memory alone, and only if it is off
+    remedy = (
+        "make the environment with repair=True, which evaluates the nearest feasible placement "
+        "instead; without it, rewards only reflect the number of excess bytes"
+    )
+    if repairs:
         remedy = "repair does not help: give devices more memory"
-    elif by_memory:
-        remedy = (
-            "make the environment with repair=True, which evaluates the nearest feasible placement "
-            "instead; without it, rewards only reflect the number of excess bytes"
-        )
+    if not by_memory:
+        remedy = "look at info['error'] of placements in this environment"
     because = f" ({reason})" if reason else ""
     warn_user(f"none of {n_placements} placements of a rollout is feasible{because}: {remedy}")

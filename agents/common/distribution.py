@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ class UnitCategorical:
     """Independent categorical distributions, one per unit or per group of units.
 
     A unit without weight makes no decision: it is padding, or follows its leader. Rows that share a
-    state share its computation.
+    state share its softmax.
 
     Args:
         logits: (S, N, D) logits of the devices in each of S states.
@@ -60,7 +60,6 @@ class UnitCategorical:
         allowed: Tensor | None = None,
         row: Tensor | None = None,
     ) -> None:
-        # Rows of a batch that share a state share one softmax; `row` expands it on demand.
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
         self.state_log_probs = masked.log_softmax(dim=-1)
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
@@ -85,13 +84,11 @@ class UnitCategorical:
 
     def entropy(self) -> Tensor:
         """(B,) entropy, summed over the units that decide."""
-        entropies = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
-        counted_entropies = (
-            entropies if self.state_weight is None else entropies * self.state_weight
-        )
-        return counted_entropies.sum(dim=1)[self.row]
+        each = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
+        each = each if self.state_weight is None else each * self.state_weight
+        return each.sum(dim=1)[self.row]
 
-    def conditioned_on(self, actions: Tensor) -> UnitCategorical:
+    def conditioned_on(self, actions: Tensor) -> Self:
         """Itself: units choose independently."""
         return self
 
@@ -118,32 +115,24 @@ class UnitCategorical:
             devices = devices * self.weight
         return devices if self.leader is None else devices.gather(1, self.leader)
 
-    def restricted_to(self, allowed: Tensor) -> UnitCategorical:
+    def restricted_to(self, allowed: Tensor) -> Self:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
-        common = intersect_followers(allowed, self.leader)
-        return UnitCategorical(self.log_probs, self.weight, self.leader, common)
+        if self.leader is not None:
+            allowed = intersect_followers(allowed, self.leader, self.leader.shape[1])
+        return type(self)(self.log_probs, self.weight, self.leader, allowed)
 
 
-def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:
-    """(B, N, D) bool: for each leader, the devices that all of its followers allow."""
-    if leader is None:
-        return allowed
-    return intersect_places(allowed, leader, torch.ones_like(leader).bool(), leader.shape[1])
-
-
-def intersect_places(allowed: Tensor, place: Tensor, mask: Tensor, n_places: int) -> Tensor:
-    """(B, M, D) bool: the devices that all units of each place allow.
+def intersect_followers(allowed: Tensor, leader: Tensor, n_leaders: int) -> Tensor:
+    """(B, n_leaders, D) bool: for each leader, the devices that all of its followers allow.
 
     Args:
         allowed: (B, N, D) bool.
-        place: (B, N) place of each unit.
-        mask: (B, N) bool, False for padding.
-        n_places: M.
+        leader: (B, N) index of each unit's leader.
+        n_leaders: Leaders, or slots of them.
     """
-    forbidden = (~allowed & mask[..., None]).to(torch.int32)
-    index = place[..., None].expand_as(forbidden)
-    # Counting by scatter works for any number of units in a place, in one operation.
-    count = forbidden.new_zeros(len(allowed), n_places, allowed.shape[2])
+    # Counting by scatter works for any number of followers, in one operation.
+    index, forbidden = leader[..., None].expand_as(allowed), (~allowed).to(torch.int32)
+    count = forbidden.new_zeros(len(allowed), n_leaders, allowed.shape[2])
     return count.scatter_add_(1, index, forbidden) == 0
 
 
@@ -171,11 +160,8 @@ class PlacementMemory:
 
     def recall(self, graph: Tensor, placements: Tensor, fallback: Tensor) -> Tensor:
         """(B, ...) values of (B, N) placements; ``fallback`` for those that were not sampled."""
-        keys = make_keys(graph, placements)
-        values = [
-            self.values.get(key, default) for key, default in zip(keys, fallback, strict=True)
-        ]
-        return torch.stack(values)
+        pairs = zip(make_keys(graph, placements), fallback, strict=True)
+        return torch.stack([self.values.get(key, default) for key, default in pairs])
 
 
 def make_keys(graph: Tensor, placements: Tensor) -> list[tuple[int, bytes]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.graphs import Edges, GATConv, GCNConv, GINConv, GraphBatch
+from agents.common.graphs import MAX_ENTRIES, GATConv, GCNConv, GINConv, GraphBatch, degree
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
@@ -17,6 +19,25 @@ HEADS = 4
 """Attention heads of ``"gat"``: ours."""
 Conv = str | type[nn.Module]
 """One of ``CONVOLUTIONS``, or a class; see ``Encoder``."""
+
+
+class Edges(NamedTuple):
+    """Edges with the weights of a graph convolution."""
+
+    ends: Tensor  # (2, e) source and target nodes
+    weight: Tensor  # (e,) 1 / sqrt(out-degree * in-degree), with a self-loop at each node counted
+
+
+@lru_cache(maxsize=MAX_ENTRIES)
+def find_edges(graphs: GraphBatch, directed: bool) -> tuple[Edges, ...]:
+    """The edges along which messages pass: those of both directions, apart if directed."""
+    ends, back = graphs.edge_index, graphs.edge_index.flip(0)
+    source, target = ends if directed else torch.cat([ends, back], dim=1)
+    n = len(graphs.x)
+    out_degree, into_degree = degree(source, n) + 1.0, degree(target, n) + 1.0
+    weight = (out_degree[source] * into_degree[target]).rsqrt()
+    first = Edges(torch.stack([source, target]), weight)
+    return (first, Edges(back, weight)) if directed else (first,)
 
 
 class Encoder(nn.Module):
@@ -70,7 +91,7 @@ class Encoder(nn.Module):
         The costs of all devices have one scale, so that it shows which device is faster.
 
         Args:
-            graphs: A batch; ``pyg.read_data`` makes one of graphs of PyTorch Geometric.
+            graphs: A batch; ``agents.pyg.read_data`` makes one of PyTorch Geometric's graphs.
             noisy: Whether dropout is applied.
             further: (n, further) columns beyond the features.
         """
@@ -88,16 +109,7 @@ class Encoder(nn.Module):
 
 
 class Convolution(nn.Module):
-    """One round of messages along the edges and against them.
-
-    Args:
-        kind: One of ``CONVOLUTIONS``, or a class; see ``Encoder``.
-        width: Width of inputs and outputs.
-        directed: See ``Encoder``.
-
-    Raises:
-        UserError: Unknown kind, or a class that cannot be used.
-    """
+    """One round of messages along the edges and against them; see ``Encoder``."""
 
     def __init__(self, kind: Conv, width: int, directed: bool) -> None:
         super().__init__()
@@ -108,11 +120,12 @@ class Convolution(nn.Module):
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         """(n, width) from (n, width)."""
+        edges = find_edges(graphs, self.against is not None)
         if self.against is None:
-            return self.own(h) + self.send(self.along, h, graphs.undirected)
+            return self.own(h) + self.send(self.along, h, edges[0])
         # A producer and a consumer matter for different reasons: what arrives, and where it goes.
-        from_producers = self.send(self.along, h, graphs.along)
-        return self.own(h) + from_producers + self.send(self.against, h, graphs.against)
+        from_producers = self.send(self.along, h, edges[0])
+        return self.own(h) + from_producers + self.send(self.against, h, edges[1])
 
     def send(self, layer: nn.Module, h: Tensor, edges: Edges) -> Tensor:
         messages: Tensor = layer(h, *edges) if self.weighted else layer(h, edges.ends)
@@ -140,11 +153,7 @@ def make_message_layer(kind: Conv, width: int) -> nn.Module:
 
 
 def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
-    """Make a layer of a class, and try it on two nodes and an edge.
-
-    Raises:
-        UserError: It cannot be made or called, or returns another shape.
-    """
+    """Make a layer of a class, and try it on two nodes and an edge."""
     # Tried at once: a class with another interface would fail in the middle of a rollout.
     x = torch.zeros(2, width)
     try:
@@ -163,6 +172,11 @@ def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
 
 def make_dense(width: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU())
+
+
+def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear."""
+    return nn.Sequential(*make_dense(width, hidden), nn.Linear(hidden, out))
 
 
 def select_columns(features: Sequence[str]) -> list[int]:

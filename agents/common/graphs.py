@@ -1,7 +1,7 @@
 """Graphs of observations: found by their id, and as one batch that encoders read.
 
-PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``: users of
-this package can do nothing about that. Other warnings are shown.
+PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``, about
+which users of this package can do nothing. Other warnings are shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,8 +36,9 @@ with warnings.catch_warnings():
     from torch_geometric.nn import InstanceNorm
     from torch_geometric.nn import NNConv as NNConv
     from torch_geometric.nn import global_mean_pool as global_mean_pool
-    from torch_geometric.utils import degree, to_dense_batch
+    from torch_geometric.utils import degree as degree
     from torch_geometric.utils import scatter as scatter
+    from torch_geometric.utils import to_dense_batch
 
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
@@ -69,71 +70,30 @@ class Recent(dict[Key, Value]):
             del self[next(iter(self))]
 
 
-class Edges(NamedTuple):
-    """Edges with the weights of a graph convolution.
-
-    Attributes:
-        ends: (2, e) source and target nodes.
-        weight: (e,) 1 / sqrt(out-degree * in-degree), with a self-loop at each node counted.
-    """
-
-    ends: Tensor
-    weight: Tensor
-
-    @classmethod
-    def of(cls, ends: Tensor, n: int) -> Edges:
-        """The edges with their weights among n nodes."""
-        source, target = ends
-        out_degree, into_degree = degree(source, n) + 1.0, degree(target, n) + 1.0
-        return cls(ends, (out_degree[source] * into_degree[target]).rsqrt())
-
-
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """Costs and limits of ``observe_devices`` for some graphs.
+    """Costs and limits of ``observe_devices`` for some graphs; see ``envs.device_table``."""
 
-    See ``placement_gym.envs.device_table``.
-
-    Attributes:
-        devices: (G, D, 5) limits and times of the devices.
-        links: (G, D, D, 2) times of transfers.
-        unit_ms: (n, D) times of units, in mean times.
-        unit_bytes: (n,) float64 shares of the model's bytes.
-        edge_attr: (e, 3) transfers of edges.
-        memory_pool: (G, D) number of the pool of each device, 0 if it shares none.
-    """
-
-    devices: Tensor
-    links: Tensor
-    unit_ms: Tensor
-    unit_bytes: Tensor
-    edge_attr: Tensor
-    memory_pool: Tensor
+    devices: Tensor  # (G, D, 5) limits and times of the devices
+    links: Tensor  # (G, D, D, 2) times of transfers
+    unit_ms: Tensor  # (n, D) times of units, in mean times
+    unit_bytes: Tensor  # (n,) float64 shares of the model's bytes
+    edge_attr: Tensor  # (e, 3) transfers of edges
+    memory_pool: Tensor  # (G, D) number of the pool of each device, 0 if it shares none
 
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Graphs without padding, in PyTorch Geometric's layout of one batch.
+    """Graphs without padding, in PyTorch Geometric's layout of one batch."""
 
-    Attributes:
-        x: (n, N_FEATURES) float32.
-        edge_index: (2, e).
-        batch: (n,) graph of each node.
-        ptr: (G + 1,) index of each graph's first node.
-        node_mask: (G, N) bool, False for padding.
-        action_mask: (n, D) bool, the devices that support each unit; None if unknown.
-        ids: (G,) ``graph_id`` of each graph.
-        tables: Limits, times and links; None if they are not observed.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    batch: Tensor
-    ptr: Tensor
-    node_mask: Tensor
-    action_mask: Tensor | None
-    ids: tuple[int, ...]
-    tables: DeviceTables | None = None
+    x: Tensor  # (n, N_FEATURES) float32
+    edge_index: Tensor  # (2, e)
+    batch: Tensor  # (n,) graph of each node
+    ptr: Tensor  # (G + 1,) index of each graph's first node
+    node_mask: Tensor  # (G, N) bool, False for padding
+    action_mask: Tensor | None  # (n, D) bool, devices that support each unit; None if unknown
+    ids: tuple[int, ...]  # (G,) ``graph_id`` of each graph
+    tables: DeviceTables | None = None  # limits, times and links; None if they are not observed
 
     @property
     def device_tables(self) -> DeviceTables:
@@ -190,22 +150,6 @@ class GraphBatch:
         """(G, N, F) from (n, F) values of the nodes, zero for padding."""
         return to_dense_batch(values, self.batch, 0.0, self.node_mask.shape[1])[0]
 
-    @cached_property
-    def along(self) -> Edges:
-        """The edges from producers to consumers."""
-        return Edges.of(self.edge_index, len(self.x))
-
-    @cached_property
-    def against(self) -> Edges:
-        """The edges from consumers to producers."""
-        return Edges(self.edge_index.flip(0), self.along.weight)
-
-    @cached_property
-    def undirected(self) -> Edges:
-        """The edges in both directions."""
-        ends = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
-        return Edges.of(ends, len(self.x))
-
 
 class MissingGraphError(UserError):
     """Neither the observation nor the policy's table holds the graph."""
@@ -238,7 +182,9 @@ class Graphs:
         """
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())
-        first_rows = find_first_rows(row_graph, len(ids))
+        # The first row of each graph: of several writes to one index the last stays.
+        rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
+        first_rows = rows.new_empty(len(ids)).scatter_(0, row_graph.flip(0), rows)
         self.check_unchanged(observation, key, first_rows)
         # Equal graphs of a batch are encoded once; without a table they come with the observations,
         # and are not cached.
@@ -251,8 +197,7 @@ class Graphs:
     def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
         """Stack the table's arrays of these graphs."""
         table = self.table or {}
-        unknown = sorted(set(ids) - set(table))
-        if unknown:
+        if unknown := sorted(set(ids) - set(table)):
             devices = "devices=True" if "unit_ms" in next(iter(table.values()), {}) else ""
             call = f"env.unwrapped.graph_table({devices})"
             raise MissingGraphError(
@@ -270,26 +215,23 @@ class Graphs:
         """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
 
         Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
-        would use different graphs. The norms of arrays are compared, in one of the (B, ...) rows
-        for each graph.
+        would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
 
         Raises:
             UserError: A graph has changed, or what identifies something is no index.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
-        for key in INDEX_KEYS:
-            indices = observation.get(key, torch.zeros(()))
-            indices = indices * (GRAPH_IDS if key == "graph_id" else n_slots)
+        for key in (key for key in INDEX_KEYS if key in observation):
+            indices = observation[key] * (GRAPH_IDS if key == "graph_id" else n_slots)
             if ((indices - indices.round()).abs() > tolerance).any():
                 raise altered(key)
-        for key in ("x", *DEVICE_KEYS):
-            if key in observation:
-                for graph_id, row in zip(ids, rows.tolist(), strict=True):
-                    norm = compute_norm(observation[key][row])
-                    first_norm = self.norms.setdefault((graph_id, key), norm)
-                    if abs(norm - first_norm) > NORM_TOLERANCE * max(first_norm, norm):
-                        raise altered(key)
+        for key in (key for key in ("x", *DEVICE_KEYS) if key in observation):
+            for graph_id, row in zip(ids, rows.tolist(), strict=True):
+                norm = compute_norm(observation[key][row])
+                first_norm = self.norms.setdefault((graph_id, key), norm)
+                if abs(norm - first_norm) > NORM_TOLERANCE * max(first_norm, norm):
+                    raise altered(key)
 
 
 def compute_norm(values: Tensor) -> float:
@@ -306,13 +248,6 @@ def altered(key: str) -> UserError:
     )
 
 
-def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
-    """(n_graphs,) the first row of each graph."""
-    # Flipped, since the last of several writes to one index stays: the first row of each graph.
-    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
-    return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
-
-
 def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
     """(G, ...) graph arrays, from (G,) rows, one of each graph.
 
@@ -324,8 +259,8 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
             "give the policy its graphs, by policy_kwargs={'graphs': env.unwrapped.graph_table()} "
             "or, later, model.policy.add_graphs(env.unwrapped.graph_table())"
         )
-    device_keys = [key for key in DEVICE_KEYS if key in observation]
-    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *device_keys)}
+    keys = (*GRAPH_KEYS, *(key for key in DEVICE_KEYS if key in observation))
+    arrays = {key: observation[key][rows] for key in keys}
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][rows]
     return {**restore(arrays), "edge_index": edge_index(arrays)}
@@ -333,19 +268,17 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
 
 def restore(observed: TensorDict) -> dict[str, Tensor]:
     """Arrays of graphs as ``graph_table`` has them, from those of observations."""
-    arrays = {TABLE_NAMES.get(key, key): value for key, value in observed.items()}
-    arrays["x"] = observed["x"].clone()
+    arrays = {TABLE_NAMES.get(key, key): value.clone() for key, value in observed.items()}
+    x = arrays["x"]
     for name in SCALED_BLOCKS:
-        arrays["x"][..., FEATURES[name]] *= LOG_DIVISOR
-    arrays["x"][..., FEATURES["cost"]] = arrays["x"][..., FEATURES["cost"]].expm1()
+        x[..., FEATURES[name]] *= LOG_DIVISOR
+    x[..., COST] = x[..., COST].expm1()
     for key, columns in LOGARITHMS.items() if "devices" in observed else ():
-        name = TABLE_NAMES.get(key, key)
-        arrays[name] = observed[key].clone()
-        arrays[name][..., columns] = observed[key][..., columns].expm1()
+        array = arrays[TABLE_NAMES.get(key, key)]
+        array[..., columns] = array[..., columns].expm1()
     if "memory_pool" in observed:
-        arrays["memory_pool"] = read_indices(
-            observed["memory_pool"], observed["memory_pool"].shape[-1]
-        )
+        pool = observed["memory_pool"]
+        arrays["memory_pool"] = read_indices(pool, pool.shape[-1])
     return arrays
 
 
@@ -363,8 +296,16 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
     position = torch.cumsum(mask.flatten(), 0) - 1
     offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
     ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
-    sizes = mask.sum(dim=1)
-    allowed = padded.get("action_mask")
+    sizes, allowed, tables = mask.sum(dim=1), padded.get("action_mask"), None
+    if "unit_ms" in padded:
+        tables = DeviceTables(
+            devices=padded["devices"].float(),
+            links=padded["links"].float(),
+            unit_ms=padded["unit_ms"][mask].float(),
+            unit_bytes=padded["unit_bytes"][mask].double(),
+            edge_attr=padded["edge_attr"][edge_mask].float(),
+            memory_pool=padded["memory_pool"].long(),
+        )
     return GraphBatch(
         x=padded["x"][mask].float(),
         edge_index=position[ends],
@@ -373,17 +314,5 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
         node_mask=mask,
         action_mask=None if allowed is None else allowed[mask].bool(),
         ids=ids,
-        tables=make_tables(padded, mask, edge_mask) if "unit_ms" in padded else None,
-    )
-
-
-def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
-    """The tables of (G, ...) padded graphs, without the padding of units and edges."""
-    return DeviceTables(
-        devices=padded["devices"].float(),
-        links=padded["links"].float(),
-        unit_ms=padded["unit_ms"][mask].float(),
-        unit_bytes=padded["unit_bytes"][mask].double(),
-        edge_attr=padded["edge_attr"][edge_mask].float(),
-        memory_pool=padded["memory_pool"].long(),
+        tables=tables,
     )

@@ -1,27 +1,21 @@
-"""Learned agents: a policy, an algorithm and presets; how they are made and loaded."""
+"""Learned agents: a policy, an algorithm and presets, and how models are made of them."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
-from stable_baselines3.common.logger import HumanOutputFormat, Logger
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-from stable_baselines3.common.save_util import open_path
+from stable_baselines3.common.vec_env import VecEnv
 
 from agents.common.policy import GraphPolicy
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
 from agents.options import Option, read_options
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 
@@ -51,10 +45,6 @@ def lacks_repair(env: DevicePlacementEnv) -> bool:
     return env.backend.limits_weights and not env.repair
 
 
-Adapt = Callable[[str, Preset, DevicePlacementEnv], Preset]
-"""Returns the preset of a name for an environment, in which memory may be scarce."""
-
-
 @dataclass(frozen=True)
 class LearnedAgent:
     """A policy, an algorithm and presets: calling it makes a model for an environment.
@@ -63,13 +53,15 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset for an environment; None keeps it.
+        adapt: Changes a preset for an environment, in which memory may be scarce; None does not.
+        rollouts: How environments are stepped.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
     algorithm: type[REINFORCE] = REINFORCE
-    adapt: Adapt | None = None
+    adapt: Callable[[str, Preset, DevicePlacementEnv], Preset] | None = None
+    rollouts: type[Rollouts] = Rollouts
 
     @property
     def __name__(self) -> str:
@@ -99,37 +91,36 @@ class LearnedAgent:
 
         Raises:
             FileError: The file cannot be read.
-            UserError: Unknown preset or option, an argument is out of range, or weights do not fit.
+            TypeError: One is not a placement environment.
+            UserError: Unknown preset or option, an argument is out of range, weights do not fit, or
+                actions decide more than the placement, which the policy cannot.
         """
         if preset not in self.presets:
             raise unknown_name("preset", preset, self.presets)
         chosen, own = self.presets[preset], envs or {}
-        names = () if self.policy.by_unit else ("num_envs", "horizon", "reward")
         for name in own:
-            if name not in names:
-                raise unknown_name("an option of envs", name, names)
-        for base in find_environments(env, joint=getattr(self.policy, "joint", False)):
-            chosen = chosen if self.adapt is None else self.adapt(preset, chosen, base)
-        settings_of_envs = {**chosen.envs, **own}
-        rollouts = Rollouts(**settings_of_envs, by_unit=self.policy.by_unit, chosen=tuple(own))
+            if name not in self.rollouts.settings:
+                raise unknown_name("an option of envs", name, self.rollouts.settings)
+        one_or_more = env if isinstance(env, list | tuple) else [env]
+        bases = (
+            find_bases(env)
+            if isinstance(env, VecEnv)
+            else [placement_env(one, self.policy.joint) for one in one_or_more]
+        )
+        for base in bases:
+            chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
+        rollouts = self.rollouts(**{**chosen.envs, **own}, chosen=tuple(own))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
         arguments = {"device": "cpu", **chosen.algorithm, **settings}
         n_steps = arguments.get("n_steps", 1)
         arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
-        # Observations carry no graph, and the policy gets it once, here; without the tables of
-        # devices if it would not read them.
+        # Observations carry no graph: the policy gets it here, with devices if it reads them.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
         options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
-        model = self.algorithm(
-            self.policy,  # type: ignore[arg-type]
-            venv,
-            policy_kwargs=options,
-            seed=seed,
-            **arguments,
-        )
-        if venv is not env:  # what is given as a VecEnv is stepped as it is, also later
+        policy_class: Any = self.policy
+        model = self.algorithm(policy_class, venv, policy_kwargs=options, seed=seed, **arguments)
+        if venv is not env:  # a VecEnv is stepped as it is, also later
             model.rollouts, model.steps_together = rollouts, n_steps
-        silence(model)
         if weights is not None:
             load_weights(model, weights)
         return model
@@ -146,127 +137,6 @@ class LearnedAgent:
                 break
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")
-        if self.policy.by_unit:  # one placement at a time, with the environment's reward
+        if not self.rollouts.settings:  # one placement at a time, with the environment's reward
             del own["envs"]
         return {**own, **options, **own}
-
-
-def find_environments(env: Any, joint: bool) -> list[DevicePlacementEnv]:
-    """Find the placement environments of what ``agents.make`` is given; none in other processes.
-
-    Raises:
-        TypeError: One is not a placement environment.
-        UserError: Its actions decide more than the placement, which the policy cannot.
-    """
-    if hasattr(env, "env_method"):
-        return find_bases(env)
-    envs = env if isinstance(env, list | tuple) else [env]
-    return [placement_env(one, joint) for one in envs]
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """A policy with settings for training across generated problems: calling it makes a model.
-
-    Attributes:
-        policy: Class of the policy.
-        options: Its options.
-        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
-        rollouts: Makes the environments of ``problems`` and ``episodes``.
-        algorithm: Class of the algorithm.
-    """
-
-    policy: type[GraphPolicy]
-    options: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    rollouts: Callable[..., Any]
-    algorithm: type[REINFORCE] = REINFORCE
-
-    def __call__(
-        self,
-        seed: int = 0,
-        problems: int = 8,
-        episodes: int = 8,
-        policy: Mapping[str, Any] | None = None,
-        envs: Mapping[str, Any] | None = None,
-        **settings: Any,
-    ) -> Any:
-        """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
-
-        An update compares each placement, or each step of an episode, with the others of its
-        problem. Placements beyond a limit are repaired. Pass the trained network to ``agents.make``
-        as ``weights``, for environments of the same ``max_devices``.
-
-        Args:
-            seed: Of weights and problems.
-            problems: Problems of an update.
-            episodes: Placements of each, at least two.
-            policy: Options of the policy that override those of the training.
-            envs: Arguments of ``StreamEnv``, as ``make_problem``.
-            settings: Arguments of the algorithm that override those of the training.
-
-        Raises:
-            UserError: There are fewer than two episodes.
-        """
-        model = self.algorithm(
-            self.policy,  # type: ignore[arg-type]
-            self.rollouts(problems, episodes, **(envs or {})),
-            seed=seed,
-            policy_kwargs={**self.options, **(policy or {})},
-            **{"device": "cpu", "n_steps": episodes, **self.settings, **settings},
-        )
-        silence(model)
-        return model
-
-
-def silence(model: OnPolicyAlgorithm) -> None:
-    """Have a model write nothing without ``tensorboard_log``: SB3 makes an empty folder in /tmp."""
-    if model.tensorboard_log is None:
-        formats = [HumanOutputFormat(sys.stdout)] if model.verbose else []
-        model.set_logger(Logger(None, formats))  # type: ignore[arg-type]
-
-
-def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
-    """Load a model that ``model.save`` wrote, by the algorithm that the file names.
-
-    Load your own files alone: they are pickled, and loading one runs the code in it.
-    ``agents.save_weights`` writes files that are safe to share.
-
-    Args:
-        path: The file.
-        env: Where it goes on, as for ``make``: of the same graph or another one with the same
-            ``max_nodes``, ``max_edges`` and ``max_devices``. None predicts alone.
-        settings: Attributes of the model that change, as ``learning_rate``.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        UserError: It is not of an algorithm of this package, its weights do not fit, or the
-            environment has other sizes.
-    """
-    module, _, name = read_algorithm(path).partition(":")
-    try:
-        algorithm = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{path} was saved by {module}:{name}, which is not here") from error
-    model = algorithm.load(path, env, **settings)
-    silence(model)
-    return model
-
-
-def read_algorithm(path: Any) -> str:
-    """Read ``"module:class"`` of a saved model's algorithm; no code in the file is run.
-
-    Raises:
-        UserError: The file does not name it.
-    """
-    try:
-        with open_path(path, "r", suffix="zip") as file, ZipFile(file) as archive:
-            saved: dict[str, Any] = json.loads(archive.read("data"))
-    except (BadZipFile, KeyError, ValueError) as error:
-        raise UserError(f"{path} is not a model that was saved: {error}") from error
-    if "algorithm" not in saved:
-        raise UserError(
-            f"{path} names no algorithm of this package: load it by the class that saved it, as "
-            "PPO.load(path, env)"
-        )
-    return str(saved["algorithm"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
+from torch import Tensor
 
 from agents.common.distribution import DeviceDistribution
 from agents.common.graphs import Graphs, TensorDict
@@ -27,14 +27,15 @@ from placement_gym.envs.sizes import check_sizes, read_sizes
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
 """Options of policies that may be 0, which omits that part."""
-GIVEN_BY_ALGORITHMS = {
+GIVEN = {
     *("observation_space", "action_space", "lr_schedule", "use_sde"),
     *("args", "kwargs", "options"),
 }
+"""Parameters of policies that algorithms fill in."""
 
 
 class GraphPolicy:
-    """A mixin for ``ActorCriticPolicy``.
+    """A mixin for ``ActorCriticPolicy``: what policies of all algorithms of SB3 need for graphs.
 
     Subclasses make their networks in ``build``, and declare their options in a dataclass,
     ``Options``. They accept ``action_masks``, and so sb3-contrib's MaskablePPO.
@@ -58,8 +59,8 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
-    by_unit: ClassVar[bool] = False
-    """True if it places one unit per step."""
+    joint: ClassVar[bool] = False
+    """True if it can decide priority and fusion, too."""
     of_one_graph: tuple[str, ...] = ("tables.",)
     """Beginnings of the names of weights that hold for one graph alone."""
     masks: Any = None
@@ -76,7 +77,7 @@ class GraphPolicy:
         optimizer_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        check_options(type(self).__name__, options, self.list_options())
+        self.check_options(options)
         self.options = self.Options(**options)
         check_plain_fields(self.options, MAY_BE_ZERO, shares=("dropout",))
         self.table, self.has_critic = graphs, critic
@@ -89,17 +90,26 @@ class GraphPolicy:
         )
 
     @classmethod
-    def list_options(cls) -> set[str]:
-        """The names that ``policy_kwargs`` may have."""
-        classes = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
-        names = {name for kind in classes for name in inspect.signature(kind).parameters}
-        return (names - GIVEN_BY_ALGORITHMS) | {field.name for field in fields(cls.Options)}
+    def check_options(cls, options: Iterable[str]) -> None:
+        """Raise unless the policy has all of these options.
+
+        Raises:
+            UserError: It lacks one; the message lists its options.
+        """
+        own = {*signature(GraphPolicy).parameters, *signature(cls).parameters} - GIVEN
+        names = sorted(own | {field.name for field in fields(cls.Options)})
+        for name in sorted(set(options) - set(names)):
+            if name in signature(MultiInputActorCriticPolicy).parameters:
+                raise UserError(
+                    f"{cls.__name__} has no option {name}, as it has networks for graphs: use one "
+                    f"of {', '.join(names)}; or 'MultiInputPolicy', which has {name}"
+                )
+            raise unknown_name(f"an option of {cls.__name__}", name, names)
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
         """True if these options need ``graph_table(devices=True)``; None as the observations."""
-        reads = options.get("devices") or options.get("respect_memory")
-        return True if reads else None
+        return True if options.get("devices") or options.get("respect_memory") else None
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
@@ -129,8 +139,7 @@ class GraphPolicy:
 
     def set_graphs(self, graphs: GraphTable) -> None:
         """Replace the policy's graphs."""
-        self.table = graphs
-        self.graphs = Graphs(graphs)
+        self.table, self.graphs = graphs, Graphs(graphs)
 
     def predict(
         self: Any,
@@ -144,39 +153,26 @@ class GraphPolicy:
         # SB3's `predict` has no argument for masks: `_predict` reads them here.
         self.masks = action_masks
         try:
-            result: tuple[Any, Any] = super().predict(  # type: ignore[misc]
-                observation, state, episode_start, deterministic
-            )
+            return super().predict(observation, state, episode_start, deterministic)  # type: ignore[misc]
         finally:
             self.masks = None
-        return result
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """See SB3; keys that are not in the policy's observation space are ignored.
-
-        Raises:
-            UserError: A key is missing, or a size is another.
-        """
-        missing = sorted(set(self.observation_space.spaces) - set(observation))
-        if missing:
-            one_unit = "current_unit" in missing
+        """See SB3; ignores other keys, and raises a ``UserError`` for a missing one or a size."""
+        if missing := sorted(set(self.observation_space.spaces) - set(observation)):
             remedy = (
-                "use an environment of one unit per step, as DevicePlacementPerUnit-v0"
-                if one_unit
-                else "make the environment with the arguments that it was trained with, as "
+                "make the environment with the arguments that it was trained with, as "
                 "observe_graph=True or observe_devices=True"
             )
+            if "current_unit" in missing:
+                remedy = "use an environment of one unit per step, as DevicePlacementPerUnit-v0"
             raise UserError(f"the policy was made for observations with {missing}: {remedy}")
         observed = {key: observation[key] for key in self.observation_space.spaces}
         check_sizes(read_sizes(self.observation_space), read_sizes(observed))
         return super().obs_to_tensor(observed)  # type: ignore[misc]
 
     def get_distribution(self, obs: Any) -> Any:
-        """See SB3, of which TRPO alone asks for it.
-
-        Raises:
-            UserError: Always.
-        """
+        """Raise a ``UserError``: TRPO, which alone asks for it, cannot train it."""
         raise UserError(
             f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
         )
@@ -200,29 +196,6 @@ with suppress(ModuleNotFoundError):  # an extra; its check is by class, and ours
     MaskableActorCriticPolicy.register(GraphPolicy)
 
 
-def check_options(policy: str, options: Iterable[str], available: Iterable[str]) -> None:
-    """Raise unless a policy has all of these options.
-
-    Raises:
-        UserError: It lacks one; the message lists its options.
-    """
-    names = sorted(available)
-    for name in sorted(set(options) - set(names)):
-        if name in inspect.signature(MultiInputActorCriticPolicy).parameters:
-            raise UserError(
-                f"{policy} has no option {name}, as it has networks for graphs: use one of "
-                f"{', '.join(names)}; or 'MultiInputPolicy', which has {name}"
-            )
-        raise unknown_name(f"an option of {policy}", name, names)
-
-
-def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
-    """Linear, LayerNorm, ReLU, linear."""
-    return nn.Sequential(
-        nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, out)
-    )
-
-
 class Decision(NamedTuple):
     """The output of a policy for (B, ...) observations.
 
@@ -236,7 +209,7 @@ class Decision(NamedTuple):
 
 
 class UnitPolicy(GraphPolicy):
-    """A mixin for ``ActorCriticPolicy``.
+    """A mixin for ``ActorCriticPolicy`` that places all units at once.
 
     It works with PPO, A2C, REINFORCE and sb3-contrib's MaskablePPO.
     Subclasses make their networks in ``build`` and their decisions in ``decide``.
@@ -250,12 +223,8 @@ class UnitPolicy(GraphPolicy):
         options: See ``GraphPolicy``.
 
     Raises:
-        UserError: An option is unknown, the environment does not place all units at once, or
-            ``use_sde`` is set.
+        UserError: See ``GraphPolicy``; or the environment does not place all units at once.
     """
-
-    joint: bool = False
-    """True if the policy can decide priority and fusion, too."""
 
     def __init__(
         self,
@@ -288,12 +257,7 @@ class UnitPolicy(GraphPolicy):
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """Decide on (B, ...) observations.
-
-        Args:
-            observation: Tensors of the environment's observation space.
-            greedy: Whether the decision is for deterministic prediction, not for a rollout.
-        """
+        """Decide on (B, ...) observations, if ``greedy`` for a prediction and not a rollout."""
 
     def clear_stale_caches(self) -> None:
         """Drop caches of earlier weights; called before a rollout or a prediction."""
@@ -339,17 +303,12 @@ class UnitPolicy(GraphPolicy):
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; in an environment of one unit per step, the current unit's device."""
-        by_unit = "current_unit" in observation
+        if "current_unit" not in observation:
+            return super().predict(observation, state, episode_start, deterministic, action_masks)
         # A policy of whole placements can act unit by unit, if every step of an episode gives the
         # same placement: the first step's, whatever masks later steps have for their unit.
-        if by_unit:
-            observation = {**observation, "step": np.zeros_like(observation["step"])}
-            action_masks = None
-        actions, state = super().predict(
-            observation, state, episode_start, deterministic, action_masks
-        )
-        if not by_unit:
-            return actions, state
+        first = {**observation, "step": np.zeros_like(observation["step"])}
+        actions, state = super().predict(first, state, episode_start, deterministic)
         units = read_current_unit(observation)
         return np.take_along_axis(actions, units, axis=-1)[..., 0], state
 

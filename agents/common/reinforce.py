@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+from stable_baselines3.common.logger import HumanOutputFormat, Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import (
     ActorCriticPolicy,
@@ -27,23 +29,19 @@ from stable_baselines3.common.type_aliases import (
     Schedule,
 )
 
-from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
+from agents.best import BestPlacements
+from agents.common import baselines
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.placements import BestPlacements
 from agents.common.policy import GraphPolicy
-from agents.common.vec_env import Rollouts, read_graphs
+from agents.common.vec_env import Rollouts, read_graphs, start_rollouts
 from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import parse_count
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.scaling import read_graph_id
-from placement_gym.envs.sizes import check_sizes, read_sizes
+from placement_gym.envs.sizes import read_sizes
 
 Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
-STEP_BITS = 32
-"""Bits of the episode's step in the key of a baseline, below those of the graph: ``graph_id`` has
-at most 24, so that a key fits int64."""
 ACTION_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 SMALL_GRAPH = 5_000
 """Units below which one torch thread was faster than several in our measurements."""
@@ -53,8 +51,7 @@ SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 class REINFORCE(OnPolicyAlgorithm):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
-    Rewards are ignored in an update if all of a rollout are equal. ``model.best`` is the fastest
-    placement that was evaluated; ``predict`` is the policy's, as with every model of SB3.
+    ``model.best`` is the fastest placement that was evaluated, ``predict`` the policy's, as in SB3.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -116,16 +113,16 @@ class REINFORCE(OnPolicyAlgorithm):
     ) -> None:
         if returns not in RETURNS:
             raise unknown_name("returns", returns, RETURNS)
-        if baseline not in BASELINES:
-            raise unknown_name("baseline", baseline, BASELINES)
+        if baseline not in baselines.BASELINES:
+            raise unknown_name("baseline", baseline, baselines.BASELINES)
         if isinstance(policy, type) and issubclass(policy, GraphPolicy):
             policy_kwargs = {"critic": False, **(policy_kwargs or {})}
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
-            learning_rate=learning_rate,
-            n_steps=n_steps,
-            gamma=gamma,
+            learning_rate,
+            n_steps,
+            gamma,
             gae_lambda=1.0,
             ent_coef=ent_coef,  # type: ignore[arg-type]
             vf_coef=0.0,
@@ -144,10 +141,11 @@ class REINFORCE(OnPolicyAlgorithm):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
-        self.averages = MovingAverages()
+        self.averages = baselines.MovingAverages()
         self.best = BestPlacements()
         self.keeper = BestPlacementCallback()
-        # Of `agents.make`, and what `agents.load` needs to do the same for another environment.
+        # `agents.make` sets the first two, and `agents.load` reads all: another environment is
+        # stepped in the same way.
         self.rollouts: Rollouts | None = None
         self.steps_together = n_steps
         self.algorithm = f"{type(self).__module__}:{type(self).__qualname__}"
@@ -163,21 +161,17 @@ class REINFORCE(OnPolicyAlgorithm):
         buffer = self.rollout_buffer
 
         # HSDAG (2.5) or Williams (1992): a return for each action
-        keys, positions = find_keys(buffer, self.observation_space)
+        keys, positions = baselines.find_keys(buffer, self.observation_space)
         returns = buffer.returns.astype(np.float64)
         if self.returns == "immediate":
             returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
 
-        # its advantage over what the same graph and step gave otherwise; each graph has a scale of
-        # its own, so that all of a rollout count alike
+        # its advantage over what the same graph and step gave otherwise
         advantages = returns - self.compute_baseline(returns, keys)
-        graphs = keys >> STEP_BITS
-        for graph in np.unique(graphs) if self.normalize_advantage else ():
-            in_graph = graphs == graph
-            spread = np.sqrt((advantages[in_graph] ** 2).mean())
-            advantages[in_graph] /= max(spread, self.min_spread) + 1e-8
-        # equal rewards say nothing: normalising would scale their rounding errors up
-        advantages *= not is_tied(buffer.rewards)
+        if self.normalize_advantage:
+            advantages = baselines.normalize(advantages, keys, self.min_spread)
+        if baselines.is_tied(buffer.rewards):  # scaled rounding errors teach nothing
+            advantages *= 0.0
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
 
@@ -187,8 +181,7 @@ class REINFORCE(OnPolicyAlgorithm):
         policy_losses, entropy_losses = [], []
         for _ in range(epochs):
             self.policy.optimizer.zero_grad()
-            # mini-batches accumulate: one step on the mean of the whole rollout, however it is
-            # split
+            # mini-batches accumulate: one step on the mean of the whole rollout
             for batch in buffer.get(self.batch_size):
                 policy_loss, entropy_loss = self.compute_losses(batch)
                 share = len(batch.advantages) / returns.size
@@ -219,13 +212,14 @@ class REINFORCE(OnPolicyAlgorithm):
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:
         """(n_steps, n_envs) baseline of each return."""
+        if self.baseline == "none":
+            return np.zeros_like(returns)
         if self.baseline == "moving_average":
             return self.averages(returns, np.zeros_like(keys))
-        if self.baseline == "per_step":
-            return self.averages(returns, keys)
+        averages = self.averages(returns, keys)
         if self.baseline == "leave_one_out":
-            return leave_one_out(returns, keys, self.averages(returns, keys))
-        return np.zeros_like(returns)
+            return baselines.leave_one_out(returns, keys, averages)
+        return averages
 
     def learn(
         self,
@@ -236,23 +230,26 @@ class REINFORCE(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """See SB3. Small graphs are learned on with one torch thread, which is faster there.
+        """See SB3; on small graphs with one torch thread, which is faster there.
 
         Raises:
             UserError: ``total_timesteps`` is not a whole number.
         """
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
+        # SB3 keeps no callback from one call to the next: this one goes on from `best`.
+        self.keeper, others = BestPlacementCallback(), callback
+        if not isinstance(others, list):
+            others = [others if isinstance(others, BaseCallback) else ConvertCallback(others)]
+        silence(self)
         with limit_threads(self.observation_space):
-            name = tb_log_name or type(self).__name__
-            settings = log_interval, name, reset_num_timesteps, progress_bar
-            return super().learn(total_timesteps, callback, *settings)
-
-    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-        """See SB3, which has callbacks of single calls of ``learn`` alone: ours keeps ``best``."""
-        self.keeper = BestPlacementCallback()
-        others: list[Any] = callback if isinstance(callback, list) else [callback]
-        others = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in others]
-        return super()._init_callback([self.keeper, *others], progress_bar)
+            return super().learn(
+                total_timesteps,
+                [self.keeper, *others],
+                log_interval,
+                tb_log_name or type(self).__name__,
+                reset_num_timesteps,
+                progress_bar,
+            )
 
     def _excluded_save_params(self) -> list[str]:
         """See SB3; a callback refers to the model."""
@@ -271,32 +268,22 @@ class REINFORCE(OnPolicyAlgorithm):
         venv = self._wrap_env(venv, self.verbose)
         # SB3 refuses another number, as its rollout buffer has a place for each environment.
         self.n_envs = venv.num_envs
-        assert self.rollout_buffer_class is not None
-        self.rollout_buffer = self.rollout_buffer_class(
+        make_buffer: Any = self.rollout_buffer_class
+        self.rollout_buffer = make_buffer(
             self.n_steps,
             self.observation_space,
             self.action_space,
-            device=self.device,
+            self.device,
             gamma=self.gamma,
-            gae_lambda=self.gae_lambda,
             n_envs=self.n_envs,
-            **self.rollout_buffer_kwargs,
         )
         super().set_env(venv, force_reset)
         self.learn_graphs()
-        self.averages, self.best = MovingAverages(), BestPlacements()
+        self.averages, self.best = baselines.MovingAverages(), BestPlacements()
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
-        """See SB3; load your own files alone, as they are pickled.
-
-        A model of ``agents.make`` takes environments as ``make`` does, also of another graph with
-        the same ``max_nodes``, ``max_edges`` and ``max_devices``.
-
-        Args:
-            path: A file that ``save`` wrote.
-            env: The environment to go on in; None predicts alone.
-            kwargs: As for SB3.
+        """See SB3, and ``agents.load``.
 
         Raises:
             UserError: The file is of another algorithm, its weights do not fit, as after a change
@@ -321,48 +308,17 @@ class REINFORCE(OnPolicyAlgorithm):
         policy = self.policy
         if self.env is None or not isinstance(policy, GraphPolicy) or policy.table is None:
             return
-        graphs = read_graphs(self.env, policy.reads_devices(asdict(policy.options)))
-        if new := {key: graph for key, graph in (graphs or {}).items() if key not in policy.table}:
+        graphs = read_graphs(self.env, policy.reads_devices(asdict(policy.options))) or {}
+        if new := {key: graph for key, graph in graphs.items() if key not in policy.table}:
             policy.add_graphs(new)
-
-
-def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
-    """Make an environment that a model goes on in, and the steps of its rollouts there.
-
-    Args:
-        env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.
-        saved: The model's attributes by name.
-
-    Raises:
-        UserError: The environment has other sizes than that of the training.
-    """
-    rollouts: Rollouts | None = saved.get("rollouts")
-    n_steps: int = saved["n_steps"]
-    if rollouts is not None and not hasattr(env, "num_envs"):
-        env = rollouts.start(env)
-        n_steps = rollouts.count_steps(saved["steps_together"], env)
-    spaces_of = getattr(env, "observation_space", None)
-    check_sizes(read_sizes(saved["observation_space"]), read_sizes(spaces_of))
-    return env, n_steps
-
-
-def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
-    """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
-    observations = buffer.observations
-    if isinstance(observations, dict) and "step" in observations:
-        step = space["step"].read(observations["step"])[..., 0]
-        return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
-    rows = np.arange(buffer.buffer_size)[:, None]
-    begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
-    return rows - begin, rows - begin  # without an id, all observations are of one graph
 
 
 @contextmanager
 def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
-    """Use one torch thread inside the context if graphs are small; restore the number after it.
+    """Use one torch thread in the context if graphs are small, and restore the number after it.
 
-    Nothing is changed if the user has set ``OMP_NUM_THREADS`` or ``MKL_NUM_THREADS``, or if
-    observations are not of a placement environment. SB3's algorithms do not do this::
+    Not if the user has set ``OMP_NUM_THREADS`` or ``MKL_NUM_THREADS``, or observations are not of
+    a placement environment. SB3's algorithms do not do this::
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)
@@ -379,3 +335,10 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+def silence(model: OnPolicyAlgorithm) -> None:
+    """Have a model write nothing without ``tensorboard_log``: SB3 makes an empty folder in /tmp."""
+    if model.tensorboard_log is None and not model._custom_logger:
+        formats: list[Any] = [HumanOutputFormat(sys.stdout)] if model.verbose else []
+        model.set_logger(Logger(None, formats))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -72,15 +71,13 @@ class PlacementVecEnv(VecEnv):
         self.returns += rewards
         self.lengths += 1
         # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
-        finals, final_observations = info.pop("final_info", info), info.pop("final_obs", None)
-        infos = [
-            {key: value[i] for key, value in finals.items() if not key.startswith("_")}
-            for i in range(self.num_envs)
-        ]
-        if final_observations is not None:  # all episodes end together
+        values, final = info.pop("final_info", info), info.pop("final_obs", None)
+        names = [name for name in values if not name.startswith("_")]
+        infos = [{name: values[name][i] for name in names} for i in range(self.num_envs)]
+        if final is not None:  # all episodes end together
             time = round(perf_counter() - self.started, 6)
             for i, info in enumerate(infos):
-                info["terminal_observation"] = final_observations[i]
+                info["terminal_observation"] = final[i]
                 # An episode ends at the horizon by definition: SB3 bootstraps a value only where
                 # `max_episode_steps` cuts it.
                 info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
@@ -134,21 +131,17 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
     """Leaves the graph out of observations, which policies of ``agents.make`` have as a table.
 
-    Args:
-        env: A placement environment, wrapped or not.
-
-    Raises:
-        UserError: In the first step: a wrapper changes the graph, which would not be seen.
+    A ``UserError`` in the first step if a wrapper changes the graph, which would not be seen.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
-        assert isinstance(env.observation_space, spaces.Dict)
         self.observer = observer = placement_env(env, joint=True).observer
         self.checked = False
         graph = observer.space().keys() - replace(observer, graph=False).space().keys()
-        kept = {key: one for key, one in env.observation_space.items() if key not in graph}
-        self.observation_space = spaces.Dict(kept)
+        seen: Any = env.observation_space
+        self.keys = [key for key in seen if key not in graph]
+        self.observation_space = spaces.Dict({key: seen[key] for key in self.keys})
 
     def observation(self, observation: Any) -> Any:
         """The keys of the observation space."""
@@ -156,8 +149,7 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
             if not np.array_equal(observation["x"], self.observer.constant["x"]):
                 raise altered("x")
             self.checked = True
-        assert isinstance(self.observation_space, spaces.Dict)
-        return {key: observation[key] for key in self.observation_space.spaces}
+        return {key: observation[key] for key in self.keys}
 
 
 @dataclass(frozen=True)
@@ -168,16 +160,15 @@ class Rollouts:
         num_envs: Placements of one environment that are evaluated together.
         horizon: Placements of an episode; None takes the environment's.
         reward: Name of the reward; None takes the environment's.
-        by_unit: Whether one unit is placed per step. ``num_envs``, ``horizon`` and ``reward`` have
-            no meaning then.
         chosen: Names of those above that go before what ``gym.make`` was given.
     """
 
     num_envs: int = 1
     horizon: int | None = None
     reward: str | None = None
-    by_unit: bool = False
     chosen: tuple[str, ...] = ()
+    settings: ClassVar[tuple[str, ...]] = ("num_envs", "horizon", "reward")
+    """Names of those above that may be chosen."""
 
     def start(self, given: Any) -> VecEnv:
         """Make the environment of a training.
@@ -193,33 +184,25 @@ class Rollouts:
         """
         if isinstance(given, VecEnv):
             inner = given.unwrapped
-            shared = [inner.envs] if isinstance(inner, PlacementVecEnv) else find_bases(given)
-            if shared and not self.by_unit:
-                self.check_own(shared[0])
+            bases: Any = [inner.envs] if isinstance(inner, PlacementVecEnv) else find_bases(given)
+            for base in bases[:1]:
+                self.check_own(base)
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
-        if not envs:
-            raise UserError("the list has no environment: give the agent at least one")
-        for env in envs:
-            if not isinstance(env.observation_space, spaces.Dict):
-                raise UserError(
-                    "policies of graphs cannot read these observations, as of a wrapper or of "
-                    "observe='flat': use PPO('MlpPolicy', env), or the environment without that"
-                )
-        if len(envs) > 1:
-            check_equal_spaces(envs)
-        elif not self.by_unit and (alone := self.share(envs[0])) is not None:
+        check_spaces(envs)
+        if len(envs) == 1 and (alone := self.share(envs[0])) is not None:
             return alone
-        steps = [place_units(env) if self.by_unit else WithoutGraph(env) for env in envs]
-        for env in envs if not self.by_unit else ():
-            self.check_own(placement_env(env, joint=True))
-            if wrapper := find_wrapper(env):
-                warn_user(
-                    f"{wrapper} is around the environment, which is stepped one placement at a "
-                    f"time: the policy is called {self.num_envs} times where it is called once "
-                    "without"
-                )
-        return DummyVecEnv([partial(Monitor, step) for step in steps])
+        return DummyVecEnv([partial(Monitor, self.step_alone(env)) for env in envs])
+
+    def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """The environment with its wrappers and settings, which evaluates one placement a step."""
+        self.check_own(placement_env(env, joint=True))
+        if wrapper := find_wrapper(env):
+            warn_user(
+                f"{wrapper} is around the environment, which is stepped one placement at a time: "
+                f"the policy is called {self.num_envs} times where it is called once without"
+            )
+        return WithoutGraph(env)
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
         """Evaluate many placements of one environment together; None where wrappers forbid it."""
@@ -233,8 +216,7 @@ class Rollouts:
                 "DevicePlacement-v0"
             )
         stated = {} if by_unit else find_stated(env)
-        for name in self.chosen:
-            stated.pop(name, None)
+        stated = {name: value for name, value in stated.items() if name not in self.chosen}
         self.say(stated, "gym.make was given")
         settings = {"horizon": self.horizon, "reward": self.reward, **stated}
         if not by_unit:
@@ -242,7 +224,7 @@ class Rollouts:
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Warn of what the preset says otherwise than an environment that is stepped as it is.
+        """Warn where the preset differs from an environment that is stepped as it is.
 
         Raises:
             UserError: What was chosen is otherwise.
@@ -275,56 +257,45 @@ class Rollouts:
         return n_steps * -(-self.num_envs * max(len(graphs), 1) // env.num_envs)
 
 
-def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """Horizon and reward that ``gym.make`` was given."""
-    spec = env.unwrapped.spec
-    return {
-        name: spec.kwargs[name] for name in ("horizon", "reward") if spec and name in spec.kwargs
-    }
+def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
+    """Make an environment that a model goes on in, and the steps of its rollouts there.
 
-
-def check_equal_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
-    """Raise unless environments have one size.
+    Args:
+        env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.
+        saved: The model's attributes by name.
 
     Raises:
-        UserError: They differ; the message names the arguments that make them equal.
+        UserError: The environment has other sizes than that of the training.
     """
-    first, *others = envs
-    for env in others:
-        check_sizes(read_sizes(first.observation_space), read_sizes(env.observation_space))
-        if env.action_space != first.action_space:
+    rollouts: Rollouts | None = saved.get("rollouts")
+    n_steps: int = saved["n_steps"]
+    if rollouts is not None and not hasattr(env, "num_envs"):
+        env = rollouts.start(env)
+        n_steps = rollouts.count_steps(saved["steps_together"], env)
+    sizes = read_sizes(getattr(env, "observation_space", None))
+    check_sizes(read_sizes(saved["observation_space"]), sizes)
+    return env, n_steps
+
+
+def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """Horizon and reward that ``gym.make`` was given."""
+    given = env.unwrapped.spec.kwargs if env.unwrapped.spec else {}
+    return {name: given[name] for name in ("horizon", "reward") if name in given}
+
+
+def check_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
+    """Raise a ``UserError`` unless environments have observations of graphs, and one size."""
+    if not envs:
+        raise UserError("the list has no environment: give the agent at least one")
+    for env in envs:
+        if not isinstance(env.observation_space, spaces.Dict):
+            raise UserError(
+                "policies of graphs cannot read these observations, as of a wrapper or of "
+                "observe='flat': use PPO('MlpPolicy', env), or the environment without that"
+            )
+        check_sizes(read_sizes(envs[0].observation_space), read_sizes(env.observation_space))
+        if env.action_space != envs[0].action_space:
             raise UserError("environments have different actions: give all the same max_devices")
-
-
-def place_units(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment of one unit per step, without the graph in observations.
-
-    One that places all units at once is copied into such a form, whose reward is the latency that
-    each step saves.
-    """
-    if isinstance(env.unwrapped, PerUnitEnv):
-        return WithoutGraph(env)
-    if wrapper := find_wrapper(env):
-        warn_user(
-            f"the agent places one unit a step and {wrapper} is around an environment of all "
-            "units at once, so it is not called: wrap DevicePlacementPerUnitSim-v0 or "
-            "DevicePlacementPerUnit-v0"
-        )
-    if "reward" in (stated := find_stated(env)):
-        warn_user(
-            f"reward={stated['reward']!r} is of whole placements and the agent places one unit a "
-            "step: it learns from the latency that each step saves; make "
-            "DevicePlacementPerUnitSim-v0 with reward='final' to learn from that of the last step"
-        )
-    return PerUnitEnv(without_graph(placement_env(env)))
-
-
-def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
-    """Copy an environment, its observations without the graph and padded to these sizes."""
-    base = copy(env)
-    base.observer = replace(base.observer, graph=False, **sizes)
-    base.observation_space = base.observer.space()
-    return base
 
 
 def find_bases(env: VecEnv) -> list[DevicePlacementEnv]:

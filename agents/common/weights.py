@@ -57,18 +57,14 @@ def load_weights(model: Any, path: str | Path) -> None:
         UserError: The file is damaged or of another policy, or the model has no weights.
     """
     network = find_network(model)
+    state = network.state_dict()
+    # Tables hold for one graph: those of others are left out, and those that the file lacks stay.
+    tables = getattr(network, "of_one_graph", ())
+    kept = {name: one.numpy() for name, one in state.items() if name.startswith(tables)}
     try:
         arrays, _ = read_safetensors(path)
-        state = network.state_dict()
-        # Tables of one graph have its shape: those of other graphs are left out, and those that the
-        # file lacks stay.
-        tables = getattr(network, "of_one_graph", ())
-        kept = {name: one.numpy() for name, one in state.items() if name.startswith(tables)}
-        loaded = {
-            name: one
-            for name, one in arrays.items()
-            if name in state or not name.startswith(tables)
-        }
+        loaded = {name: arrays[name] for name in arrays if not name.startswith(tables)}
+        loaded |= {name: arrays[name] for name in arrays.keys() & kept.keys()}
         network.load_state_dict(to_tensors(kept | loaded, state))
     except FileError:
         raise
@@ -80,25 +76,18 @@ def load_weights(model: Any, path: str | Path) -> None:
 
 
 def find_network(model: Any) -> nn.Module:
-    """Find the network of a model: itself, its policy, or its attribute ``network``.
-
-    Raises:
-        UserError: It has none.
-    """
-    for network in (model, getattr(model, "policy", None), getattr(model, "network", None)):
-        if isinstance(network, nn.Module):
-            return network
-    raise UserError(f"{type(model).__name__} has no network, and so no weights to save or load")
+    """Find the network of a model: itself, its policy, or its attribute ``network``."""
+    places = (model, getattr(model, "policy", None), getattr(model, "network", None))
+    networks = [one for one in places if isinstance(one, nn.Module)]
+    if not networks:
+        raise UserError(f"{type(model).__name__} has no network, and so no weights to save or load")
+    return networks[0]
 
 
 def write_safetensors(
     path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 ) -> None:
-    """Write tensors, and plain values as JSON.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-    """
+    """Write tensors, and plain values as JSON; a ``FileError`` leaves the file that was there."""
     # Copies, since the format refuses tensors that share memory.
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {ABOUT: json.dumps(about, allow_nan=False)}

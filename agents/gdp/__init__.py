@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset, Trainer
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset
 from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from placement_gym.base.arguments import check_integer
@@ -82,11 +82,35 @@ def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecE
     return DummyVecEnv([make] * problems)
 
 
-make_trainer = Trainer(
-    GOPolicy,
-    {},
-    {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0},
-    make_training_envs,
-    UnitPPO,
-)
-"""GO's PPO across problems; the network sees limits, times and links, and fits other devices."""
+def make_trainer(
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> UnitPPO:
+    """Make GO's PPO across problems of the split ``train``; ``learn`` draws them.
+
+    The network sees limits, times and links, and fits other devices. An update compares each
+    placement with the others of its problem. Placements beyond a limit are repaired.
+
+    Args:
+        seed: Of weights and problems.
+        problems: Problems of an update.
+        episodes: Placements of each, at least two.
+        policy: Options of ``GOPolicy``.
+        envs: Arguments of ``StreamEnv``, as ``make_problem``.
+        settings: Arguments of ``UnitPPO`` that override those of the training.
+
+    Raises:
+        UserError: There are fewer than two episodes.
+    """
+    defaults = {"learning_rate": 3e-4, "n_steps": episodes, "ent_coef": 0.003, "max_grad_norm": 1.0}
+    return UnitPPO(
+        GOPolicy,
+        make_training_envs(problems, episodes, **envs or {}),
+        policy_kwargs=policy,
+        seed=seed,
+        **{"device": "cpu", **defaults, **settings},
+    )

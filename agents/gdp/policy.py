@@ -13,9 +13,9 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
-from agents.common.encoder import Encoder, select_columns
+from agents.common.encoder import Encoder, make_perceptron, select_columns
 from agents.common.graphs import GraphBatch, TensorDict, global_mean_pool
-from agents.common.policy import Decision, UnitPolicy, make_perceptron
+from agents.common.policy import Decision, UnitPolicy
 from agents.gdp.networks import (
     UNIT_COLUMNS,
     DeviceHead,

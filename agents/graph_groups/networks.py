@@ -12,9 +12,8 @@ from torch.nn import functional
 
 from agents.common.devices import COLUMNS, describe_units_on_devices
 from agents.common.distribution import first_keep
-from agents.common.encoder import Encoder
+from agents.common.encoder import Encoder, make_perceptron
 from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch, scatter
-from agents.common.policy import make_perceptron
 from placement_gym.envs.observation import FEATURES
 
 FOLLOWING_STEP = 0.5

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.best import BestPlacements
 from agents.common.graphs import TensorDict
-from agents.common.placements import BestPlacements
 from agents.common.reinforce import REINFORCE
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.policy import WINDOW, GraphGroupsPolicy

@@ -1,9 +1,8 @@
 """Groups of units that are placed together (HSDAG, 2.4, 2.5; Graph Parsing Networks).
 
 First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z' that
-they move in an episode. The likelihood of a placement may change with the weights only. So the
-graph at a step of the episode is parsed once, by the weights that sample placements, and kept for
-the updates.
+they move in an episode. The likelihood of a placement may change with the weights only, so that a
+step of the episode is parsed once, by the weights that sample placements, and kept for the updates.
 """
 
 from __future__ import annotations
@@ -26,15 +25,10 @@ Key = tuple[int, int]
 
 
 class Partition(NamedTuple):
-    """Groups of nodes.
+    """Groups of nodes."""
 
-    Attributes:
-        group: (n,) group of each node; groups are numbered in the order of their first nodes.
-        forest: (k,) indices of the edges that connect the groups, a forest.
-    """
-
-    group: IntArray
-    forest: IntArray
+    group: IntArray  # (n,) group of each node, numbered in the order of their first nodes
+    forest: IntArray  # (k,) indices of the edges that connect the groups
 
 
 def parse(
@@ -103,43 +97,25 @@ def intersect_allowed(group: IntArray, allowed: BoolArray) -> BoolArray:
 
 
 class GraphStep(NamedTuple):
-    """One graph at one step of an episode.
+    """One graph at one step of an episode."""
 
-    Attributes:
-        edges: (2, e) edges of the graph.
-        tree: (2, k) dominant edges: a forest, whose components are groups.
-        group: (n,) group of each node if all of them are kept.
-        shift: (n, hidden) sum of what earlier steps added to the embeddings.
-    """
-
-    edges: Tensor
-    tree: Tensor
-    group: Tensor
-    shift: Tensor
+    edges: Tensor  # (2, e) edges of the graph
+    tree: Tensor  # (2, k) dominant edges: a forest, whose components are groups
+    group: Tensor  # (n,) group of each node if all of them are kept
+    shift: Tensor  # (n, hidden) sum of what earlier steps added to the embeddings
 
 
 class States(NamedTuple):
-    """S graphs at steps of an episode, their nodes one after another.
-
-    Attributes:
-        steps: Each graph and step.
-        graph: Index of each one's graph.
-        begins: (S,) where each one's nodes begin.
-        node: (m,) index of each node in the graphs' batch.
-        state: (m,) state of each node.
-        shift: (m, hidden) sum of what earlier steps added to its embedding.
-        costs: (m, D) its times.
-        prior: (S,) logits of keeping an edge, to which its score is added.
-    """
+    """S graphs at steps of an episode, their nodes one after another."""
 
     steps: list[GraphStep]
-    graph: list[int]
-    begins: IntArray
-    node: Tensor
-    state: Tensor
-    shift: Tensor
-    costs: Tensor
-    prior: Tensor
+    graph: list[int]  # index of each one's graph
+    begins: IntArray  # (S,) where each one's nodes begin
+    node: Tensor  # (m,) index of each node in the graphs' batch
+    state: Tensor  # (m,) state of each node
+    shift: Tensor  # (m, hidden) sum of what earlier steps added to its embedding
+    costs: Tensor  # (m, D) its times
+    prior: Tensor  # (S,) logits of keeping an edge, to which its score is added
 
 
 class Rollout:
@@ -171,10 +147,27 @@ class Rollout:
 
     def find_states(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> States:
         """Find the states of these graphs and steps of the episode."""
-        if keys not in self.states:
-            steps = [self.find_step(graphs, *key) for key in keys]
-            rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
-            self.states[keys] = self.stack_steps(graphs, rows, steps)
+        if keys in self.states:
+            return self.states[keys]
+        steps = [self.find_step(graphs, *key) for key in keys]
+        rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+        nodes = torch.arange(len(graphs.x), device=graphs.x.device)
+        node = torch.cat([nodes[graphs.nodes_of(row)] for row in rows])
+        sizes = nodes.new_tensor([len(step.group) for step in steps])
+        # a prior of keeping edges, so that about the wanted number of groups remains
+        n_groups = self.options.groups
+        if self.options.refine:
+            n_groups *= 2.0 ** (self.drawn / self.options.refine)
+        self.states[keys] = States(
+            steps=steps,
+            graph=rows,
+            begins=(sizes.cumsum(0) - sizes).cpu().numpy(),
+            node=node,
+            state=torch.repeat_interleave(torch.arange(len(rows), device=nodes.device), sizes),
+            shift=torch.cat([step.shift for step in steps]),
+            costs=graphs.x[node, self.networks.costs],
+            prior=first_keep(sizes, max(n_groups, 1.0)),
+        )
         return self.states[keys]
 
     def encode(self, graphs: GraphBatch, states: States) -> Tensor:
@@ -204,8 +197,11 @@ class Rollout:
         if self.sampling and self.options.dropout and not self.options.groups:
             z = self.embed(graphs, noisy=True)[nodes]
         state = self.networks.shift_embeddings(z, shift)
-        allowed = None if graphs.action_mask is None else graphs.action_mask[nodes]
-        parts = self.parse_groups(state, edges, allowed)
+        depth, scores = self.options.depth, np.zeros(edges.shape[1])
+        if depth:
+            scores = self.networks.score_edges(state, edges).cpu().numpy()
+        allowed = None if graphs.action_mask is None else graphs.action_mask[nodes].cpu().numpy()
+        parts = parse(len(state), edges.cpu().numpy(), scores, depth, allowed)
         group, tree = (torch.as_tensor(part, device=z.device) for part in parts)
         return GraphStep(edges, edges[:, tree], group, shift)
 
@@ -214,16 +210,7 @@ class Rollout:
         state = self.networks.shift_embeddings(z, earlier.shift)
         group, edges = earlier.group, earlier.edges
         inner = edges[:, group[edges[0]] == group[edges[1]]]
-        pooled = self.networks.pool_groups(state, group, inner)
-        return state + pooled[group] - z
-
-    def parse_groups(self, state: Tensor, edges: Tensor, allowed: Tensor | None) -> Partition:
-        """Score the (2, e) edges of a graph by (n, hidden) embeddings, and parse its groups."""
-        depth, scores = self.options.depth, np.zeros(edges.shape[1])
-        if depth:
-            scores = self.networks.score_edges(state, edges).cpu().numpy()
-        mask = None if allowed is None else allowed.cpu().numpy()
-        return parse(len(state), edges.cpu().numpy(), scores, depth, mask)
+        return state + self.networks.pool_groups(state, group, inner)[group] - z
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
@@ -241,30 +228,6 @@ class Rollout:
         self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encoder(graphs)
 
-    def stack_steps(self, graphs: GraphBatch, rows: list[int], steps: list[GraphStep]) -> States:
-        """Stack the steps of the graphs in these rows."""
-        ptr, device = graphs.ptr.tolist(), graphs.x.device
-        sizes = np.array([len(step.group) for step in steps])
-        ranges = [torch.arange(ptr[row], ptr[row + 1], device=device) for row in rows]
-        node = torch.cat(ranges)
-        return States(
-            steps=steps,
-            graph=rows,
-            begins=np.cumsum(sizes) - sizes,
-            node=node,
-            state=torch.as_tensor(np.repeat(np.arange(len(rows)), sizes), device=device),
-            shift=torch.cat([step.shift for step in steps]),
-            costs=graphs.x[node, self.networks.costs],
-            prior=self.compute_prior(torch.as_tensor(sizes, device=device)),
-        )
-
-    def compute_prior(self, sizes: Tensor) -> Tensor:
-        """(S,) logits of keeping an edge, so that about the wanted number of groups remains."""
-        n_groups, refine = self.options.groups, self.options.refine
-        if refine:
-            n_groups *= 2.0 ** (self.drawn / refine)
-        return first_keep(sizes, max(n_groups, 1.0))
-
 
 def group_nodes(
     graphs: GraphBatch, states: States, which: Sequence[int], trees: Sequence[Tensor]
@@ -273,36 +236,40 @@ def group_nodes(
 
     Args:
         graphs: The graphs.
-        states: The states.
+        states: Their states.
         which: The state of each of R partitions; a state may occur several times.
         trees: (2, k) edges for each.
     """
-    device, chosen = graphs.x.device, [states.steps[state] for state in which]
+    chosen = [states.steps[state] for state in which]
     # members are numbered over all partitions, one after another
-    sizes = np.array([len(step.group) for step in chosen])
+    sizes = [len(step.group) for step in chosen]
     begins = (np.cumsum(sizes) - sizes).tolist()
-    node = [b + np.arange(n) for b, n in zip(states.begins[list(which)], sizes, strict=True)]
+    nodes = torch.arange(len(states.node), device=graphs.x.device)
+    starts = states.begins[list(which)].tolist()
+    node = torch.cat([nodes[b : b + n] for b, n in zip(starts, sizes, strict=True)])
     # groups are the components of what is kept; inner edges are all edges within one
     forest = torch.cat([ends + b for ends, b in zip(trees, begins, strict=True)], dim=1)
-    group = torch.as_tensor(label_components(forest.cpu().numpy(), int(sizes.sum())), device=device)
+    labels = label_components(forest.cpu().numpy(), sum(sizes))
+    group = torch.as_tensor(labels, device=graphs.x.device)
     edges = torch.cat([step.edges + b for step, b in zip(chosen, begins, strict=True)], dim=1)
     # a group is decided by its first unit, its leader; the others follow
     rows = [states.graph[state] for state in which]
     node_mask = graphs.node_mask[rows]
     row, slot = node_mask.nonzero(as_tuple=True)
-    slots = torch.arange(node_mask.shape[1], device=device).repeat(len(rows), 1)
+    n_slots = node_mask.shape[1]
+    slots = torch.arange(n_slots, device=graphs.x.device).repeat(len(rows), 1)
     leader = slots.clone()
     leader[row, slot] = slot[find_first_members(group)]
     allowed = graphs.allowed_slots
     return Groups(
-        node=torch.as_tensor(np.concatenate(node), device=device),
+        node=node,
         group=group,
         inner=edges[:, group[edges[0]] == group[edges[1]]],
         row=row,
         slot=slot,
         leader=leader,
         decides=(leader == slots) & node_mask,
-        allowed=None if allowed is None else intersect_followers(allowed[rows], leader),
+        allowed=None if allowed is None else intersect_followers(allowed[rows], leader, n_slots),
     )
 
 

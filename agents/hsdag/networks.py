@@ -6,15 +6,14 @@ What differs from the paper is said where it happens, and listed in this folder'
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.encoder import Conv, Encoder
-from agents.common.graphs import MIN_COST, scatter
-from agents.common.policy import make_perceptron
-from placement_gym.envs.observation import FEATURES
+from agents.common.encoder import Conv, Encoder, make_perceptron
+from agents.common.graphs import COST, MIN_COST, scatter
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
 """The six blocks of the paper's section 2.3."""
@@ -54,51 +53,31 @@ class HSDAGOptions:
     cost_weight: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """R partitions of nodes into groups, whose members are numbered over all partitions.
+class Groups(NamedTuple):
+    """R partitions of nodes into groups, whose members are numbered over all partitions."""
 
-    Attributes:
-        node: (m,) node of each member, of those whose embeddings are given.
-        group: (m,) group of each member, numbered over all partitions.
-        inner: (2, k) members at the ends of the edges within groups.
-        row: (m,) partition of each member.
-        slot: (m,) index of each member among the padded units.
-        leader: (R, N) the padded unit that each padded unit follows.
-        decides: (R, N) bool, whether a unit is a leader; False for padding.
-        allowed: (R, N, D) bool, devices that all followers of a unit allow; None allows all.
-    """
-
-    node: Tensor
-    group: Tensor
-    inner: Tensor
-    row: Tensor
-    slot: Tensor
-    leader: Tensor
-    decides: Tensor
-    allowed: Tensor | None
+    node: Tensor  # (m,) node of each member, of those whose embeddings are given
+    group: Tensor  # (m,) group of each member, numbered over all partitions
+    inner: Tensor  # (2, k) members at the ends of the edges within groups
+    row: Tensor  # (m,) partition of each member
+    slot: Tensor  # (m,) index of each member among the padded units
+    leader: Tensor  # (R, N) the padded unit that each padded unit follows
+    decides: Tensor  # (R, N) bool, whether a unit is a leader; False for padding
+    allowed: Tensor | None  # (R, N, D) bool, what all followers of a unit allow; None allows all
 
 
 class Networks(nn.Module):
-    """Encoder, edge scorer phi, placer, and a critic for algorithms that need one."""
+    """Encoder, scorer of edges, placer, and a critic for algorithms that need one."""
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
-        hidden = options.hidden
-        self.encoder = Encoder(
-            options.features,
-            hidden,
-            options.layers,
-            options.conv,
-            options.directed,
-            options.dropout,
-        )
+        hidden, how = options.hidden, (options.layers, options.conv, options.directed)
+        self.encoder = Encoder(options.features, hidden, *how, dropout=options.dropout)
         self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate
         self.placer = make_perceptron(hidden, hidden, n_devices)
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
-        first = FEATURES["cost"].start
-        self.costs = slice(first, first + n_devices)
+        self.costs = slice(COST.start, COST.start + n_devices)
         weight = nn.Parameter(torch.tensor(options.cost_weight))
         self.cost_weight = weight if options.cost_weight else None
 
@@ -135,13 +114,6 @@ class Networks(nn.Module):
         count = torch.bincount(owner, minlength=n_groups)
         return pooled * torch.where(count > 0, total / count.clamp(min=1), 1.0)[:, None]
 
-    def place_groups(self, pooled: Tensor, cost: Tensor) -> Tensor:
-        """(n_groups, D) logits of devices, from embeddings and (n_groups, D) times on them."""
-        logits: Tensor = self.placer(pooled)
-        if self.cost_weight is None:
-            return logits
-        return logits - self.cost_weight * (cost + MIN_COST).log()
-
     def forward(self, z: Tensor, costs: Tensor, groups: Groups) -> Tensor:
         """(R, N, D) logits of padded units, each its group's.
 
@@ -151,12 +123,13 @@ class Networks(nn.Module):
             groups: Their partitions.
         """
         members = z.index_select(0, groups.node)
-        pooled = self.pool_groups(members, groups.group, groups.inner)
-        times = scatter(costs.index_select(0, groups.node), groups.group, reduce="sum")
-        of_groups = self.place_groups(pooled, times)
-        logits = of_groups.new_zeros(*groups.decides.shape, of_groups.shape[1])
-        logits[groups.row, groups.slot] = of_groups.index_select(0, groups.group)
-        return logits
+        logits: Tensor = self.placer(self.pool_groups(members, groups.group, groups.inner))
+        if self.cost_weight is not None:  # of a group, the time of all its units
+            times = scatter(costs.index_select(0, groups.node), groups.group, reduce="sum")
+            logits = logits - self.cost_weight * (times + MIN_COST).log()
+        of_units = logits.new_zeros(*groups.decides.shape, logits.shape[1])
+        of_units[groups.row, groups.slot] = logits.index_select(0, groups.group)
+        return of_units
 
     def compute_values(self, z: Tensor, state: Tensor) -> Tensor:
         """(S, 1) expected returns, from (m, hidden) embeddings of nodes, (m,) of each state."""

@@ -1,25 +1,33 @@
-"""HSDAG as an SB3 policy: its decisions, from graphs to a distribution of devices."""
+"""HSDAG as an SB3 policy: its decisions, from graphs to a distribution of groups and devices.
+
+Groups are drawn in rollouts, where a dominant edge is kept with a probability that its score
+raises. Ours, for training: the paper keeps all dominant edges. The likelihood of a placement is
+then that of its groups and of their devices, so that the reward's gradient reaches the scores.
+"""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
+from torch.nn.functional import logsigmoid, pad
 
 from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.graphs import TensorDict
+from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.hsdag.groups import Rollout, group_nodes
+from agents.hsdag.groups import Rollout, States, group_nodes
 from agents.hsdag.networks import HSDAGOptions, Networks
-from agents.hsdag.sampled_groups import STEPS, SampledGroups
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
 
 ALL_LEVELS = 64
 """Levels after which nothing is left to merge: each at least halves the groups that can."""
+STEPS = 2**20
+"""More than an episode has, in the keys of placements."""
 OPTIONS = {
     "paper": HSDAGOptions(),
     "rl": HSDAGOptions(
@@ -32,6 +40,105 @@ OPTIONS = {
     ),
 }
 """Of each preset: the paper's, and ours. The README's table gives the source of each number."""
+
+
+class GroupedDevices(UnitCategorical):
+    """Devices of groups that were drawn, too: the likelihood is that of both."""
+
+    log_keep: Tensor  # (B,) log-likelihood of the groups
+    keep_entropy: Tensor  # (B,) entropy of the choice of groups
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) log-probability of (B, N) devices and of their groups."""
+        return super().log_prob(actions) + self.log_keep
+
+    def entropy(self) -> Tensor:
+        """(B,) entropy of groups, and of devices given the groups that were drawn."""
+        return super().entropy() + self.keep_entropy
+
+
+class SampledGroups:
+    """A distribution of groups and of their devices; see ``DeviceDistribution``.
+
+    Args:
+        networks: The networks.
+        graphs: The graphs.
+        states: The states.
+        z: (m, hidden) embeddings of their nodes.
+        row: (B,) state of each row.
+        keys: (B,) key of each row's state in the memory.
+        memory: Which edges of each placement were kept, from which its likelihood recalls them.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        graphs: GraphBatch,
+        states: States,
+        z: Tensor,
+        row: Tensor,
+        keys: Tensor,
+        memory: PlacementMemory,
+    ) -> None:
+        self.networks, self.graphs, self.states, self.z = networks, graphs, states, z
+        self.row, self.keys, self.memory = row, keys, memory
+        # logits of keeping each dominant edge, padded to (S, N): a forest has less edges than nodes
+        n_slots = graphs.node_mask.shape[1]
+        counts = [step.tree.shape[1] for step in states.steps]
+        begun = zip(states.steps, states.begins.tolist(), strict=True)
+        trees = torch.cat([step.tree + begin for step, begin in begun], dim=1)
+        scores = torch.split(networks.score_edges(z, trees), counts)
+        padded = [pad(score, (0, n_slots - len(score))) for score in scores]
+        self.logits = torch.stack(padded) + states.prior[:, None]
+        self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
+        self.mask: Tensor | None = None
+        self.last: tuple[Tensor, GroupedDevices] | None = None
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) sampled devices; or the most likely ones of the most likely groups."""
+        likely = self.logits.detach().sigmoid()[self.row]
+        keep = likely > (0.5 if deterministic else torch.rand_like(likely))
+        devices = self.given(keep)
+        actions = devices.get_actions(deterministic)
+        self.memory.keep(self.keys, actions, keep)
+        self.last = keep, devices
+        return actions
+
+    def conditioned_on(self, actions: Tensor) -> GroupedDevices:
+        """The likelihood of (B, N) devices and of their groups; unknown ones have single units."""
+        single = torch.zeros_like(self.logits[self.row], dtype=torch.bool)
+        keep = self.memory.recall(self.keys, actions, single)
+        if self.last is not None and torch.equal(self.last[0], keep):
+            return self.last[1]
+        return self.given(keep)
+
+    def given(self, keep: Tensor) -> GroupedDevices:
+        """The devices of the groups that (B, N) kept edges make, each grouping computed once."""
+        logits, valid = self.logits[self.row], self.valid[self.row]
+        pairs = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
+        distinct, row = torch.unique(pairs, dim=0, return_inverse=True)
+        which = distinct[:, 0].tolist()
+        trees = [self.states.steps[state].tree for state in which]
+        chosen = distinct[:, 1:].bool()
+        forests = [tree[:, kept[: tree.shape[1]]] for tree, kept in zip(trees, chosen, strict=True)]
+        groups = group_nodes(self.graphs, self.states, which, forests)
+        scores = self.networks(self.z, self.states.costs, groups)
+        devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
+        if self.mask is not None:
+            devices = devices.restricted_to(self.mask)
+        # each edge is kept or not on its own
+        likely = logsigmoid(torch.where(keep, logits, -logits))
+        devices.log_keep = (likely * valid).sum(dim=1)
+        share = logits.sigmoid()
+        each = share * logsigmoid(logits) + (1.0 - share) * logsigmoid(-logits)
+        devices.keep_entropy = -(each * valid).sum(dim=1)
+        return devices
+
+    def restricted_to(self, allowed: Tensor) -> SampledGroups:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        part = copy(self)
+        part.mask, part.last = allowed, None
+        return part
 
 
 class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
@@ -89,14 +196,14 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.decide``."""
         # 1, 2: the graphs of the observations with the features of their units
         graphs, row_graph = self.graphs.batch(observation)
-        rollout = self.greedy if greedy else self.rollout
         # rows of one graph and step share their embeddings and dominant edges
         spaces: Any = self.observation_space
-        step = spaces["step"].read(observation["step"])
-        pairs = torch.stack([row_graph, step.flatten()])
+        steps = spaces["step"].read(observation["step"]).flatten()
+        pairs = torch.stack([row_graph, steps])
         distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         # 3: embeddings, edge scores and dominant edges, as they are throughout a rollout
+        rollout = self.greedy if greedy else self.rollout
         states = rollout.find_states(graphs, keys)
         z = rollout.encode(graphs, states)
         values = self.networks.compute_values(z, states.state)[row]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
-from agents.common.logits import LogitsOptions, LogitsPolicy
 from agents.common.make import LearnedAgent, Preset
+from agents.logits.policy import LogitsOptions, LogitsPolicy
 
 __all__ = ["LogitsOptions", "LogitsPolicy", "make"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset, Trainer, lacks_repair
-from agents.placeto.episodes import make_training_episodes
+from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
+from agents.common.reinforce import REINFORCE
+from agents.placeto.episodes import UnitRollouts, make_training_episodes
 from agents.placeto.placeto import Placeto
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
 from placement_gym.envs.env import DevicePlacementEnv
@@ -55,21 +56,40 @@ def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
     return replace(preset, policy=policy, algorithm={**preset.algorithm, "n_steps": n_steps})
 
 
-make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt)
+make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt, UnitRollouts)
 """Makes ``Placeto``, for environments that place all units at once or one unit per step."""
-make_trainer = Trainer(
-    PlacetoPolicy,
-    {"devices": True},
-    {
-        "learning_rate": 1e-3,
-        "n_steps": 32,
-        "batch_size": 512,
-        "gamma": 0.9,
-        "ent_coef": 0.01,
-        "max_grad_norm": 1.25,
-    },
-    make_training_episodes,
-)
-"""REINFORCE across problems: a step places one unit, and is compared with the same step of other
-episodes of its problem. An update sees a part of an episode; the network also fits ``ZeroShot``.
-"""
+
+
+def make_trainer(
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> REINFORCE:
+    """Make REINFORCE across problems of the split ``train``; ``learn`` draws them.
+
+    A step places one unit, and is compared with the same step of other episodes of its problem. An
+    update sees a part of an episode; the network also fits ``ZeroShot``. Placements beyond a limit
+    are repaired.
+
+    Args:
+        seed: Of weights and problems.
+        problems: Problems of an update.
+        episodes: Episodes of each, at least two.
+        policy: Options of ``PlacetoPolicy``.
+        envs: Arguments of ``StreamEnv``, as ``make_problem``.
+        settings: Arguments of ``REINFORCE`` that override those of the training.
+
+    Raises:
+        UserError: There are fewer than two episodes.
+    """
+    defaults = {"n_steps": 32, "batch_size": 512, "gamma": 0.9, "ent_coef": 0.01}
+    return REINFORCE(
+        PlacetoPolicy,
+        make_training_episodes(problems, episodes, **envs or {}),
+        policy_kwargs={"devices": True, **(policy or {})},
+        seed=seed,
+        **{"device": "cpu", "max_grad_norm": 1.25, **defaults, **settings},
+    )

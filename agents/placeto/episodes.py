@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from agents.common.vec_env import Rollouts, WithoutGraph, find_stated
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import warn_user
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
+from placement_gym.envs.placement_env import find_wrapper, placement_env
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
+from placement_gym.envs.vector import PlacementVectorEnv
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +138,50 @@ def make_training_episodes(problems: int, episodes: int, **kwargs: Any) -> Dummy
         for member in range(episodes)
     ]
     return DummyVecEnv(members * problems)  # type: ignore[arg-type]
+
+
+class UnitRollouts(Rollouts):
+    """How Placeto steps environments: one unit at a time. Saved models name this class."""
+
+    settings = ()
+
+    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+        """Nothing: horizon and reward are of whole placements."""
+
+    def share(self, env: gym.Env[Any, Any]) -> None:
+        """None: episodes differ from step to step."""
+
+    def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """The environment of one unit per step; see ``place_units``."""
+        return place_units(env)
+
+
+def place_units(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment of one unit per step, without the graph in observations.
+
+    One that places all units at once is copied into such a form, whose reward is the latency that
+    each step saves.
+    """
+    if isinstance(env.unwrapped, PerUnitEnv):
+        return WithoutGraph(env)
+    if wrapper := find_wrapper(env):
+        warn_user(
+            f"the agent places one unit a step and {wrapper} is around an environment of all "
+            "units at once, so it is not called: wrap DevicePlacementPerUnitSim-v0 or "
+            "DevicePlacementPerUnit-v0"
+        )
+    if "reward" in (stated := find_stated(env)):
+        warn_user(
+            f"reward={stated['reward']!r} is of whole placements and the agent places one unit a "
+            "step: it learns from the latency that each step saves; make "
+            "DevicePlacementPerUnitSim-v0 with reward='final' to learn from that of the last step"
+        )
+    return PerUnitEnv(without_graph(placement_env(env)))
+
+
+def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
+    """Copy an environment, its observations without the graph and padded to these sizes."""
+    base = copy(env)
+    base.observer = replace(base.observer, graph=False, **sizes)
+    base.observation_space = base.observer.space()
+    return base

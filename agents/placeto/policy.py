@@ -66,7 +66,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
 
     Options = PlacetoOptions
     options: PlacetoOptions
-    by_unit = True
 
     def __init__(
         self,

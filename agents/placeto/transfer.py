@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.make import silence
-from agents.common.reinforce import limit_threads
-from agents.common.vec_env import without_graph
-from agents.placeto.episodes import Rehearsal
+from agents.common.reinforce import limit_threads, silence
+from agents.placeto.episodes import Rehearsal, without_graph
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.per_unit import PerUnitEnv

@@ -12,8 +12,8 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.baselines import is_tied
-from agents.common.logits import LogitsPolicy
 from agents.common.reinforce import REINFORCE
+from agents.logits.policy import LogitsPolicy
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 

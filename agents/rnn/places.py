@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.common.distribution import intersect_places
+from agents.common.distribution import intersect_followers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,8 @@ class Places:
 
     def share_allowed(self, allowed: Tensor) -> Tensor:
         """(B, M, D) bool, the devices that all units of a place allow, of (B, N, D)."""
-        return intersect_places(allowed, self.place, self.mask, self.is_place.shape[1])
+        allowed = allowed | ~self.mask[..., None]
+        return intersect_followers(allowed, self.place, self.is_place.shape[1])
 
     def spread(self, devices: Tensor) -> Tensor:
         """(B, N) device of each unit, of (B, M) devices; 0 for padding."""

@@ -13,9 +13,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
 import agents
-from agents.common import REINFORCE
+from agents import REINFORCE
+from agents.best import Best, BestPlacements
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.placements import Best, BestPlacements
 from placement_gym.problem.placement import Placement
 
 

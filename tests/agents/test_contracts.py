@@ -51,9 +51,9 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import agents
-from agents import AGENTS
+from agents import AGENTS, REINFORCE
 from agents.about import ABOUT, LEARNED, SEARCH, SOLVER
-from agents.common import REINFORCE, encoder
+from agents.common import encoder
 from agents.gdp import GCNPolicy, UnitPPO
 from agents.options import list_options
 from agents.post import Post

@@ -64,7 +64,7 @@ def test_what_is_not_allowed_is_never_chosen() -> None:
 def test_a_leader_may_do_what_all_its_followers_may() -> None:
     allowed = torch.tensor([[[1, 1, 0], [0, 1, 1], [1, 1, 1]]], dtype=torch.bool)
     leader = torch.tensor([[0, 0, 2]])
-    both = intersect_followers(allowed, leader)
+    both = intersect_followers(allowed, leader, leader.shape[1])
     assert both[0, 0].tolist() == [False, True, False]
     assert both[0, 2].tolist() == [True, True, True]
 

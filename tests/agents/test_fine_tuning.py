@@ -16,10 +16,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
 
 import agents
-from agents.common import REINFORCE
+from agents import REINFORCE
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.common.vec_env import vectorize
+from agents.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.hsdag import HSDAGPolicy
 from agents.logits import LogitsPolicy
 from placement_gym import DevicePlacementEnv, DeviceSpec, make_twin

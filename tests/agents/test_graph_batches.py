@@ -16,10 +16,9 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import GATv2Conv, NNConv, SAGEConv
 
 import agents
-from agents.common import to_data
 from agents.common.encoder import CONVOLUTIONS, Encoder
 from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
-from agents.common.pyg import read_data
+from agents.pyg import read_data, to_data
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.scaling import read_graph_id

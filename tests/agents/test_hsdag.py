@@ -28,7 +28,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch_geometric.nn import SAGEConv
 
-from agents.common import REINFORCE
+from agents import REINFORCE
 from agents.common.encoder import Encoder
 from agents.common.graphs import MissingGraphError
 from agents.hsdag import PRESETS, HSDAGPolicy, groups, make
@@ -217,7 +217,7 @@ def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
 
 STEPS: Steps = [
     (Encoder, "forward"),
-    *((Networks, name) for name in ("score_edges", "pool_groups", "place_groups")),
+    *((Networks, name) for name in ("score_edges", "pool_groups", "forward")),
     (groups, "parse"),
 ]
 """The five steps but for the update: 2.3, 2.4."""

@@ -15,7 +15,7 @@ from agents.common.graphs import MIN_COST
 from agents.common.vec_env import vectorize as vectorized
 from agents.hsdag import HSDAGOptions, HSDAGPolicy, make
 from agents.hsdag.networks import Groups, Networks
-from agents.hsdag.sampled_groups import SampledGroups
+from agents.hsdag.policy import SampledGroups
 
 
 def draws(policy: dict[str, Any] | None = None) -> tuple[HSDAGPolicy, Any, SampledGroups]:

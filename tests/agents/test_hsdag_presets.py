@@ -11,7 +11,7 @@ from learned import SIMULATED, first_observation, read_table
 from stable_baselines3 import PPO
 
 from agents.hsdag import PRESETS, HSDAGPolicy, make
-from agents.hsdag.sampled_groups import SampledGroups
+from agents.hsdag.policy import SampledGroups
 from placement_gym.envs.rewards import REWARDS
 
 

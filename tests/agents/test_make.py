@@ -21,9 +21,9 @@ import agents
 from agents import AGENTS, LEARNERS
 from agents.about import ABOUT, SEARCH
 from agents.common.distribution import UnitCategorical
-from agents.common.make import read_algorithm
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
+from agents.loading import read_algorithm
 from agents.options import list_options
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.bench.run.agents import AgentSpec, load_agent

@@ -14,7 +14,7 @@ from learned import SIMULATED, simulated, weights
 from torch import Tensor
 
 import agents
-from agents.common.placements import BestPlacements
+from agents.best import BestPlacements
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.redraw import Redraws, draw_windows
 from placement_gym.base.errors import UserError

@@ -13,9 +13,8 @@ from learned import PER_UNIT, hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from agents.common import REINFORCE
-from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.reinforce import STEP_BITS
+from agents import REINFORCE
+from agents.common.baselines import BASELINES, STEP_BITS, MovingAverages, leave_one_out
 from agents.hsdag import HSDAGPolicy
 
 
@@ -77,7 +76,7 @@ def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
 def test_every_graph_of_a_rollout_has_a_scale_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     model = hsdag(vectorize_toy(2), n_steps=2)
     monkeypatch.setattr(
-        "agents.common.reinforce.find_keys", lambda *_: (np.array([[1, 2], [1, 2]]) << STEP_BITS, 0)
+        "agents.common.baselines.find_keys", lambda *_: (np.array([[1, 2], [1, 2]]) << STEP_BITS, 0)
     )
     scaled = advantages_of(model, [1.0, 100.0], [3.0, 300.0])
     np.testing.assert_allclose(scaled, [[-1.0, 1.0], [-1.0, 1.0]], rtol=1e-6)

@@ -19,7 +19,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import agents
-from agents.common import REINFORCE
+from agents import REINFORCE
 from agents.common.reinforce import SETTINGS_OF_THE_USER
 from agents.common.vec_env import PlacementVecEnv
 from agents.gdp import make as make_go

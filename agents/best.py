@@ -20,7 +20,7 @@ class Best:
         latency_ms: Of one inference.
         problem: Whose units it places.
         view: View of the operators, ``"folded"`` or ``"raw"``.
-        source: Where its latency is from, see ``callbacks.identify_problem``.
+        source: Where its latency is from, see ``callbacks.identify_problems``.
     """
 
     row: IntArray
