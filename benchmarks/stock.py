@@ -129,7 +129,10 @@ LONG_SETTINGS = {
 }
 """Where a step's gain is seen many units later; chosen on one graph of validation."""
 LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, LONG_SETTINGS)}
-PARALLEL = {"PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS)}
+PARALLEL = {
+    "PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS),
+    "A2C, parallel": Training("A2C", 10_240, {"gamma": 1.0}),
+}
 LEARNED = TRAININGS | ZERO_SHOT | LIMITED | PARALLEL
 PLACEMENTS = 4_032
 """Evaluations of agents that search or learn, as of the training all at once."""
