@@ -54,7 +54,6 @@ AGENTS: dict[str, str] = {
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "list-policy": "agents.list_policy:ListPolicyAgent",
-    "ppo": "agents.stock:ppo",
     "logits": "agents.logits:make",
     "graph-groups": "agents.graph_groups:make",
     "hsdag": "agents.hsdag:make",

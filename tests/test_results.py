@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agents import AGENTS
 from placement_gym.base.removed import explain_removal
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.row_columns import (
     OF_STUDIES,
     describe_older,
@@ -171,7 +171,7 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
 
     def run(arm: str) -> dict[str, Any]:
         env, agent = common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm)
-        meter = BudgetedBackend(env.backend, 20)
+        meter = common.Meter(env.backend, [20])
         common.search(env, meter, agent, 0, 20)
         return common.describe_run(common.describe_env(env), agent, 0, 20, meter)
 
@@ -187,6 +187,21 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
     assert about["env_kwargs"]["model"] == (
         "${DNN_PARTITIONING}/latency-inputs/LayerGraphs/bert24_inference.json"
     )
+
+
+def test_the_last_evaluation_of_a_learner_is_its_greedy_placement(figures: ModuleType) -> None:
+    common: Any = import_module("common")
+    env, seen = common.make_env("tiny", devices="cpu+igpu"), list[Any]()
+
+    class Observed(common.Meter):
+        def record(self, assignment: Any, *args: Any) -> None:
+            seen.append(assignment.copy())
+            super().record(assignment, *args)
+
+    model = common.search(env, Observed(env.backend, [21]), AgentSpec("logits"), 0, 21)
+    action, _ = model.predict(env.reset(seed=0)[0], deterministic=True)
+    assert len(seen) == 21
+    np.testing.assert_array_equal(seen[-1], action)
 
 
 @pytest.mark.slow
