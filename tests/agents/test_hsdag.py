@@ -104,7 +104,7 @@ def test_the_reward_rises_without_rough_costs(
     model.learn(200)
     before = mean_return(model)
     model.learn(2_800, reset_num_timesteps=False)
-    assert mean_return(model) > before + 0.5
+    assert mean_return(model) > before + 0.3  # of 2.49 at the optimum
 
 
 @pytest.mark.parametrize("preset", PRESETS)
