@@ -13,6 +13,8 @@ from agents.static import FixedPlacement
 
 IN_TWIN, MEASURED = 200, 20
 """Placements of an update: where they are free, and where each takes a second."""
+ENDS = 2
+"""Placements beside those of updates: the twin's, which is measured first, and the policy's own."""
 
 
 def main() -> None:
@@ -21,13 +23,14 @@ def main() -> None:
     parser.add_argument("--devices", help="preset, names or file; default: the machine's")
     parser.add_argument("--agent", default="graph-groups", help="or hsdag, rnn, gdp")
     parser.add_argument("--twin-steps", type=int, default=20_000, help="placements in the twin")
-    parser.add_argument("--steps", type=int, default=100, help="placements measured per agent")
+    parser.add_argument("--updates", type=int, default=5, help="of 20 measured placements")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each agent")
     parser.add_argument("--out", default="results/twin", help="folder for rows and table")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
     if options.smoke:
-        options.model, options.twin_steps, options.steps = "tiny", 400, 20
+        options.model, options.twin_steps, options.updates = "tiny", 400, 1
+    budget = MEASURED * options.updates + ENDS
     trained, agreement = {}, {}
 
     def twin_alone(env, seed):
@@ -52,7 +55,7 @@ def main() -> None:
     compared = ["openvino-hetero", "openvino-auto", "milp", "random-blocks", options.agent]
     placement_gym.compare(
         options.model, [*compared, twin_alone, twin_then_measured],
-        devices=options.devices, budget=options.steps, seeds=options.seeds, out=options.out,
+        devices=options.devices, budget=budget, seeds=options.seeds, out=options.out,
     )  # fmt: skip
     print((Path(options.out) / "table.md").read_text())
     print("| seed | rollout | placements | measured / predicted speed-up | rank correlation |")
