@@ -29,7 +29,7 @@ from placement_gym.backends.measured import counters, in_process, profile, timin
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.timing import Race
+from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
@@ -323,3 +323,17 @@ def test_what_is_compiled_is_freed_with_its_backend() -> None:
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_the_reference_is_warmed_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, runs = make(warmup=1), list[int]()
+
+    def count(run: Callable[[], object], max_runs: int) -> Arm:
+        runs.append(max_runs)
+        return warm_up(run, max_runs)
+
+    monkeypatch.setattr(in_process, "warm_up", count)
+    for split in ([0, 0, 0, 0, 1, 1, 1], [1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 0]):
+        step(env, split)
+    # both devices alone are measured, too
+    assert sorted(runs) == [1] * 5 + [in_process.FINAL_WARMUP]
