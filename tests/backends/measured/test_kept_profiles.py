@@ -202,6 +202,17 @@ def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
     assert len({kept_profiles.profile_path(backend) for backend in backends}) == 8
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_costs_are_those_of_a_quick_profile_or_of_a_full_one_that_is_kept(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
+    tiny.cost_table()
+    assert measured == [QUICK]
+    full = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert tiny.cost_table().fingerprint == full.fingerprint
+    assert measured == [QUICK, FOR_FITTING]
+
+
 def test_profiles_of_other_inputs_are_apart() -> None:
     images = [None, *({"image": np.full((1, 3, 64, 64), value)} for value in (0.0, 1.0))]
     backends = [
