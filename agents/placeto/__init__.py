@@ -85,11 +85,17 @@ def make_trainer(
     Raises:
         UserError: There are fewer than two episodes.
     """
-    defaults = {"n_steps": 32, "batch_size": 512, "gamma": 0.9, "ent_coef": 0.01}
+    defaults = {
+        "n_steps": 32,
+        "batch_size": 512,
+        "gamma": 0.9,
+        "ent_coef": 0.01,
+        "max_grad_norm": 1.25,
+    }
     return REINFORCE(
         PlacetoPolicy,
         make_training_episodes(problems, episodes, **envs or {}),
         policy_kwargs={"devices": True, **(policy or {})},
         seed=seed,
-        **{"device": "cpu", "max_grad_norm": 1.25, **defaults, **settings},
+        **{"device": "cpu", **defaults, **settings},
     )

@@ -87,9 +87,7 @@ class MeasuredEnv(DevicePlacementEnv):
         graph: ``"folded"`` or ``"raw"``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Largest number of inferences before the first counted one, beside the first of all,
-            with which outputs are compared; they end when times stop falling. One suffices: the
-            second inference of a placement took what later ones do, in the median of 12 placements
-            of ResNet-50, Inception-V3 and BERT on a CPU.
+            with which outputs are compared; they end when times stop falling.
         repeats: Largest number of counted inferences of the candidate and of the reference, each;
             with objective ``"throughput"`` of windows of eight or more results. None is six
             inferences or four windows.

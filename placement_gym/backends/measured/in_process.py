@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
     from placement_gym.backends.measured.throughput import ThroughputCompiler
+    from placement_gym.problem.costs.table import CostTable
 
 FINAL_WARMUP = 3
 """Largest number of inferences before a finalist's first counted one, and the reference's."""
@@ -120,6 +121,11 @@ class MeasuredBackend(MeasuringBackend):
                 "process that uses it, or start that one by 'spawn'"
             )
         return measurement_lock(self.reporter)
+
+    def cost_table(self) -> CostTable:
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+        return load_or_measure(self, quick=True)
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from placement_gym.base.processes.child import (
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.table import CostTable
 
 WORKER = "placement_gym.backends.measured.engine_process"
 INSPECTOR = "placement_gym.backends.measured.inspector"
@@ -228,6 +231,11 @@ class IsolatedBackend(MeasuringBackend):
     def restart(self) -> None:
         """End the process; the next request starts another."""
         self.engine.end()
+
+    def cost_table(self) -> CostTable:
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+        return load_or_measure(self, quick=True)
 
     def close(self) -> None:
         """End the process, unless it is that of another backend."""
