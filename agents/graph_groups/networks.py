@@ -60,7 +60,7 @@ class Networks(nn.Module):
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         first = FEATURES["cost"].start
         self.costs = slice(first, first + n_devices)
-        weight = nn.Parameter(torch.tensor(options.cost_weight))
+        weight = nn.Parameter(torch.tensor(float(options.cost_weight)))
         self.cost_weight = weight if options.cost_weight else None
 
     def forward(self, graphs: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:

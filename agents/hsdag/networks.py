@@ -78,7 +78,7 @@ class Networks(nn.Module):
         self.placer = make_perceptron(hidden, hidden, n_devices)
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         self.costs = slice(COST.start, COST.start + n_devices)
-        weight = nn.Parameter(torch.tensor(options.cost_weight))
+        weight = nn.Parameter(torch.tensor(float(options.cost_weight)))
         self.cost_weight = weight if options.cost_weight else None
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:

@@ -268,7 +268,7 @@ class DevicePreferences(nn.Module):
 
     def __init__(self, cost_weight: float, hidden: int = 32) -> None:
         super().__init__()
-        self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
+        self.cost_weight = nn.Parameter(torch.tensor(float(cost_weight)))
         out = nn.Linear(hidden, 1, bias=False)
         # Zero, so that the initial policy is the preference for fast devices alone.
         nn.init.zeros_(out.weight)

@@ -28,6 +28,8 @@ MAX_FILE_BYTES = 2**20
 """Size of a study file, at most: ours."""
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
+SHIPPED = ("agents.stock:ppo",)
+"""Agents by ``"module:attribute"`` that come with the package."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Study:
     @property
     def needs_trust(self) -> list[str]:
         """Parts of a sentence on what it does besides placing: own code, libraries, and logs."""
-        code = sorted({spec.name for spec in self.specs if ":" in spec.name})
+        code = sorted({spec.name for spec in self.specs if ":" in spec.name} - {*SHIPPED})
         settings = (self.env_kwargs, self.score_on)
         libraries = [str(one["extension"]) for one in settings if one.get("extension")]
         logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
