@@ -13,7 +13,7 @@ def main() -> int:
         Exit status, as of ``placement_gym.cli.main``.
     """
     try:
-        from placement_gym.cli.main import main as run
+        from placement_gym.cli import main as run
 
         return run()
     except KeyboardInterrupt:

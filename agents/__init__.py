@@ -8,24 +8,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import lazy_loader
+
 from agents.options import check_options
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.lazy import export_lazily
-from placement_gym.base.removed import explain_removal
+from placement_gym.base import UserError, explain_removal, unknown_name
 
 if TYPE_CHECKING:
-    from agents.common.reinforce import REINFORCE as REINFORCE
-    from agents.common.weights import load_weights as load_weights
-    from agents.common.weights import save_weights as save_weights
+    from agents.common import REINFORCE as REINFORCE
+    from agents.common import load_weights as load_weights
+    from agents.common import save_weights as save_weights
     from agents.loading import load as load
 
-SOURCES = {
-    "REINFORCE": "common.reinforce",
-    "load": "loading",
-    "load_weights": "common.weights",
-    "save_weights": "common.weights",
-}
-__getattr__ = export_lazily(__name__, SOURCES)[1]
+__getattr__, _, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "common.reinforce": ["REINFORCE"],
+        "common.weights": ["load_weights", "save_weights"],
+        "loading": ["load"],
+    },
+)
 __all__ = ["AGENTS", "REINFORCE", "load", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from placement_gym.base.errors import UserError
-from placement_gym.workloads.objectives import LATENCY, OBJECTIVES, THROUGHPUT
+from placement_gym.base import UserError
+from placement_gym.workloads import LATENCY, OBJECTIVES, THROUGHPUT
 
 if TYPE_CHECKING:
-    from placement_gym.problem.problem import Problem
+    from placement_gym.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("rl", "paper")

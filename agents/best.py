@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
+from placement_gym.base import IntArray, UserError
+from placement_gym.problem import Placement, Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,9 @@ from scipy.stats import spearmanr
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
-from agents.common.callbacks import read_decisions
-from placement_gym.base.arguments import check_not_negative
-from placement_gym.base.arrays import IntArray
-from placement_gym.envs.env import DevicePlacementEnv
+from agents.common import read_decisions
+from placement_gym.base import IntArray, check_not_negative
+from placement_gym.envs import DevicePlacementEnv
 
 N_INTERPOLATIONS, MIN_SAMPLES = 10, 20
 """Steps from the trained weights to the initial ones, and placements sampled after each: ours, 200

@@ -10,7 +10,7 @@ from zipfile import BadZipFile, ZipFile
 
 from stable_baselines3.common.save_util import open_path
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 
 def load(path: str | Path, env: Any = None, **settings: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
-from placement_gym.base.errors import UserError, suggest
+from placement_gym.base import UserError, suggest
 
 GIVEN = {
     *("self", "env", "seed"),

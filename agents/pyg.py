@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.common.graphs import (
+from agents.common import (
     DEVICE_KEYS,
     GRAPH_KEYS,
     Data,
@@ -17,7 +17,7 @@ from agents.common.graphs import (
     MissingGraphError,
     restore,
 )
-from placement_gym.envs.scaling import edge_index
+from placement_gym.envs import edge_index
 
 STATE_KEYS = (
     "step",

@@ -9,26 +9,27 @@ import gymnasium as gym
 import numpy as np
 
 from agents.about import check_objective, check_pools
-from agents.search.starts import extend_with_rank
+from agents.search import extend_with_rank
 from agents.static import FixedPlacement
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.envs.placement_env import find_semantics, placement_env
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers import cuts, fill, list_scheduling
+from placement_gym.base import EngineError, IntArray, UserError
+from placement_gym.envs import find_semantics, placement_env
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, CostTable
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import (
+    Solution,
+    cuts,
+    fill,
+    list_scheduling,
+    load_ms,
+    metis_partition,
+    serial_program,
+)
 from placement_gym.solvers import model_per_device as whole_models
-from placement_gym.solvers.bounds import load_ms
-from placement_gym.solvers.list_policy.floors import earliest_finish
-from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.partition import metis_partition
-from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
-from placement_gym.solvers.programs.max_load import max_load as solve_max_load
+from placement_gym.solvers.list_policy import earliest_finish
+from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline
+from placement_gym.solvers.programs import max_load as solve_max_load
 from placement_gym.solvers.search import search
-from placement_gym.solvers.solution import Solution
 
 LOADS = "tarnawski-throughput"
 """The schedule whose latency is the largest load."""

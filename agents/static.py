@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.best import Best, BestPlacements
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, unknown_name, warn_user
-from placement_gym.base.files import is_path
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import play_episode
-from placement_gym.envs.placement_env import find_wrapper, placement_env
-from placement_gym.envs.scaling import read_current_unit
-from placement_gym.problem import patterns
-from placement_gym.problem.placement import Placement
+from placement_gym.base import IntArray, UserError, is_path, parse_count, unknown_name, warn_user
+from placement_gym.envs import (
+    DevicePlacementEnv,
+    find_wrapper,
+    placement_env,
+    play_episode,
+    read_current_unit,
+)
+from placement_gym.problem import Placement, patterns
 
 Proposer = Callable[[int], Iterable[IntArray]]
 

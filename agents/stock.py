@@ -9,7 +9,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor
 
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs import placement_env
 
 
 class StepExtractor(BaseFeaturesExtractor):

@@ -20,19 +20,14 @@ from common import Row, combine, describe_run, load_pipeline, make_parser, run_m
 from summaries import Tables, columns_of, describe_groups
 
 from agents.solvers import search_loads
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.base import IntArray, UserError
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.bounds import load_ms
-from placement_gym.solvers.fill import greedy_fill
-from placement_gym.solvers.partition import metis_partition
-from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
-from placement_gym.solvers.programs.max_load import max_load
-from placement_gym.solvers.solution import Solution
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import Solution, greedy_fill, load_ms, metis_partition
+from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline
+from placement_gym.solvers.programs import max_load
 
 
 def main() -> None:

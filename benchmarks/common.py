@@ -19,23 +19,19 @@ from typing import Any
 import gymnasium as gym
 
 import placement_gym
-from placement_gym.backends.protocol import Backend
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.plain import to_plain
-from placement_gym.base.removed import explain_removal
-from placement_gym.bench.known.best_known import find_best_known
-from placement_gym.bench.known.identity import identify
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.backends import Backend
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, explain_removal, to_plain
+from placement_gym.bench.known import find_best_known, identify
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.provenance import origin
 from placement_gym.bench.run.rows import append_line, cut_torn_line
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.hardware.device_requests import make_devices
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.hardware import make_devices
+from placement_gym.problem import Problem, assignment_hash
+from placement_gym.problem.costs import PRESETS
 from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem, assignment_hash
 
 Row = dict[str, Any]
 BY_RANK = {"preset": "list", "order": "priority"}

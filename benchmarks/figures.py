@@ -37,11 +37,11 @@ from common import load_rows, make_parser
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
 from summaries import Tables, group_by
 
+from placement_gym.bench.report import StudyResults
 from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.bench.report.overview import summarize_agents
 from placement_gym.bench.report.problems import list_problems
-from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study import Study
 
 FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "index.md", *RESULTS.rglob("*.md")]

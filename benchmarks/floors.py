@@ -38,11 +38,11 @@ from common import (
     search,
 )
 
-from placement_gym.base.arguments import MAX_INTEGER
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.base import MAX_INTEGER
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware.device_requests import parse_counts
-from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers import load_ms
 
 DEVICES = "1cpu+2acc@0.3,1cpu+4acc@0.2"
 TRIAL = 50

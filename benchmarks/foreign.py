@@ -28,8 +28,8 @@ SCENARIO = "chat-16-8"
 
 def make_row(name: str, folder: Path) -> Row:
     """Convert and plan one network; what it refuses is a result too."""
-    from placement_gym.base.errors import PlacementGymError
-    from placement_gym.deployment.plan import plan
+    from placement_gym.base import PlacementGymError
+    from placement_gym.deployment import plan
 
     row = describe(name)
     # Exporters of other libraries raise whatever they like; that is no fault of the plan.
@@ -83,7 +83,7 @@ def measure_halves(path: Path, **inputs: Any) -> Row:
     import gymnasium as gym
     import numpy as np
 
-    from placement_gym.envs.placement_env import placement_env
+    from placement_gym.envs import placement_env
 
     env = gym.make("placement_gym:DevicePlacement-v0", model=path, devices=DEVICES, **inputs)
     backend = placement_env(env).backend

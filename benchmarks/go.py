@@ -46,12 +46,12 @@ from summaries import (
     group_by,
 )
 
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.provenance import origin
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.decisions import DECISIONS
-from placement_gym.solvers.bounds import load_ms, path_ms
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.problem import DECISIONS
+from placement_gym.solvers import load_ms
+from placement_gym.solvers.bounds import path_ms
 
 MODEL = "family-translation-80000-seed0"
 SETTING = {"granularity": "op", "schedule": "list", "observe_graph": False, "repair": True}

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from placement_gym.view.figures.style import COLOURS, save
+from placement_gym.view.figures import COLOURS, save
 
 SCALE_NAMES = {
     "gdp": "GO",

@@ -34,9 +34,9 @@ from learning import SMALL, learn_in
 from summaries import print_table
 
 from agents.hsdag.networks import PAPER_FEATURES
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.solvers import minimum_cut
 
 TABLE_1 = {"inception-fp16": (728, 764), "resnet-fp16": (396, 411), "bert-8-fp16": (1009, 1071)}
 """Nodes and edges that the paper states."""

@@ -15,7 +15,7 @@ import torch
 from common import BERT_12, make_env, make_parser
 from summaries import print_table
 
-from agents.common.reinforce import REINFORCE
+from agents.common import REINFORCE
 from agents.hsdag import make
 
 GRAPHS: dict[str, tuple[dict[str, Any], float]] = {

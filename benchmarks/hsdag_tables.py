@@ -13,7 +13,7 @@ import numpy as np
 from common import Row
 from summaries import Tables, group_by
 
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study import Study
 
 SMALLER, WHOLE = "colocated", "op"
 """Units after the paper's co-location, and without coarsening."""

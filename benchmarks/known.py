@@ -21,28 +21,25 @@ from typing import Any
 
 from common import make_parser
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import PlacementGymError, UserError
-from placement_gym.bench.known import best_known
-from placement_gym.bench.known.best_known import (
-    DIGITS,
+from placement_gym.backends import SingleDeviceResults
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, PlacementGymError, UserError
+from placement_gym.bench.known import (
     BestKnown,
+    best_known,
     find_best_known,
+    identify,
     load_values,
     name_problem,
-    save_values,
 )
-from placement_gym.bench.known.identity import identify
+from placement_gym.bench.known.best_known import DIGITS, save_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
-from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run import ROUNDING, ROWS, BenchEnvs, Json, load_runs
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.bench.run.rows import ROUNDING, ROWS, Json, load_runs
-from placement_gym.bench.study.task import VARIABLE, Task, expand_variables
-from placement_gym.problem.problem import parse_assignment
-from placement_gym.solvers.bounds import lower_bound
-from placement_gym.solvers.solution import TOLERANCE
+from placement_gym.bench.study import Task
+from placement_gym.bench.study.task import VARIABLE, expand_variables
+from placement_gym.problem import parse_assignment
+from placement_gym.solvers import TOLERANCE, lower_bound
 
 Claims = Sequence[tuple[float, Json]]
 """Latencies in ms that rows state for their placements, the least first."""

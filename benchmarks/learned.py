@@ -33,10 +33,8 @@ from common import (
 )
 from summaries import print_table
 
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import play_episode
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv, play_episode
 
 PAPER = {"preset": "paper"}
 PLACETO = "placeto"

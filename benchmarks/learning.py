@@ -31,9 +31,9 @@ from common import (
 )
 from learning_tables import FLOOR
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.base import FloatArray
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv
 
 SMALL = ("inception", "resnet", "bert-8")
 LIMITED = (

@@ -19,12 +19,11 @@ from common import make_parser
 from scipy.stats import gmean
 
 from agents.list_policy import BestOfK
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.graph.families.problems import SampledProblem, make_problem
-from placement_gym.graph.families.stream import StreamProblems
+from placement_gym.envs import StreamEnv
+from placement_gym.graph.families import SampledProblem, StreamProblems
+from placement_gym.graph.families.problems import make_problem
 from placement_gym.solvers import list_policy
-from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import draw_actions
+from placement_gym.solvers.list_policy import MANY, ONE, ListPolicy, draw_actions
 
 TRAININGS = {ONE: (1, 600, 900), MANY: (8, 600, 900)}
 """``k``, problems and updates of each policy."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from common import make_parser
 
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import torch
 from common import Row, make_parser, run_missing
 from online_trainings import LEARNERS, train
 
-from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online import OnlineEnv
 from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.proposals import propose_plans

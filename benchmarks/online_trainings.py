@@ -13,7 +13,7 @@ from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online import OnlineEnv
 from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.rules import make_rule
 

@@ -17,11 +17,11 @@ from time import perf_counter, process_time
 from common import Row, describe_run, load_pipeline, make_env, make_parser, run_apart, run_missing
 from summaries import print_table
 
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
+from placement_gym.solvers.pipelines import Forward, exact_pipeline
+from placement_gym.solvers.pipelines.forward import merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
 
 def main() -> None:

@@ -27,8 +27,8 @@ from common import (
     search,
 )
 
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv
 from placement_gym.graph.families.problems import make_problem
 
 ENDLESS, TRIAL = 10**9, 100

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common import load_rows
 
-from placement_gym.base.texts import join_words
+from placement_gym.base import join_words
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent

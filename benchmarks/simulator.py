@@ -20,16 +20,15 @@ import openvino.opset13 as ops
 from common import make_env, make_parser
 from summaries import print_table
 
+from placement_gym.envs import PerUnitEnv
 from placement_gym.envs.observation import compute_node_features
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.graph import group
 from placement_gym.graph.extract import extract
 from placement_gym.graph.synthetic import synthetic
-from placement_gym.graph.units import group
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.hardware import parse_devices
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, analytic
+from placement_gym.schedules import Simulator
 
 SIZES = (1000, 3000, 10_000, 30_000, 80_000)
 STEP = {"model": "synthetic-layered-800", "granularity": "op", "observe_graph": False}

@@ -47,10 +47,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from summaries import Tables, describe_mean, group_by
 
 import placement_gym
-from placement_gym.base.arguments import MAX_INTEGER
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.base import MAX_INTEGER
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import DevicePlacementEnv, placement_env
 
 BY_UNIT = "DevicePlacementPerUnitSim-v0"
 MAX_GIVEN = 5

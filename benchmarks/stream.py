@@ -33,8 +33,8 @@ from stream_arms import Arm, list_arms, list_floors, list_trained, run_lists
 from summaries import print_table
 
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
+from placement_gym.envs import StreamEnv
+from placement_gym.solvers.list_policy import MANY, ONE, ListPolicy
 from placement_gym.version import VERSION
 
 DEVICES = ("1cpu+2acc@0.3", "1cpu+4acc@0.2")

@@ -17,20 +17,23 @@ from common import Meter, search
 from stream_tables import BLIND, SEARCH, TIMES_MS, WRONG
 from stream_trainings import Draw, load_policies
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.stream_problem import StreamProblem
-from placement_gym.problem.patterns import random_blocks
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy.floors import earliest_finish, lookahead
-from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
-from placement_gym.solvers.list_policy.statistics import compute_statistics
-from placement_gym.solvers.list_scheduling import heft
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.bench.run import AgentSpec
+from placement_gym.envs import SimulatedEnv, StreamEnv, StreamProblem
+from placement_gym.problem import Problem, random_blocks
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers import heft
+from placement_gym.solvers.list_policy import (
+    MANY,
+    N_WEIGHTS,
+    ONE,
+    ListPolicy,
+    ListScheduler,
+    compute_statistics,
+    draw_actions,
+    earliest_finish,
+    lookahead,
+)
 from placement_gym.solvers.search import anytime
 
 Answers = list[tuple[str, float, float]]

@@ -29,13 +29,11 @@ from stable_baselines3.common.noise import NormalActionNoise
 from summaries import Describe, describe_groups, print_table
 
 from agents.list_policy import BestOfK
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base import FloatArray
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs import StreamEnv
 from placement_gym.envs.stream_problem import read_weights
-from placement_gym.solvers.list_policy.policy import MOST_SPREAD, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
-from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+from placement_gym.solvers.list_policy import MOST_SPREAD, N_STATISTICS, N_WEIGHTS, ListPolicy
 from placement_gym.version import VERSION
 
 Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]

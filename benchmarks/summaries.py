@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 
 ProblemName = tuple[str, str]
 """Model and devices."""

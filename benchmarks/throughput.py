@@ -19,14 +19,13 @@ from common import Row, combine, describe_run, load_pipeline, make_parser, run_m
 from summaries import Tables, columns_of, describe_groups
 
 from agents.solvers import search_loads
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.base import IntArray, UserError
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.bounds import lower_bound
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import lower_bound
+from placement_gym.solvers.pipelines import exact_pipeline, linear_pipeline
 
 FEW_IDEALS = 8_000
 """The exact pipeline of so many takes seconds."""

@@ -23,16 +23,15 @@ import numpy as np
 from common import Row, append_row, describe_placement, make_parser
 from summaries import Tables
 
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import build_measured_backend, load_or_measure
 from placement_gym.backends.measured.in_flight import InFlight
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.throughput import ThroughputCompiler
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 from placement_gym.bench.run.provenance import origin
-from placement_gym.hardware.devices import PRESETS, DeviceSpec
-from placement_gym.models.spec import ModelSpec
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
+from placement_gym.hardware import PRESETS, DeviceSpec
+from placement_gym.models import ModelSpec
+from placement_gym.solvers.pipelines import exact_pipeline
 
 PAIR = PRESETS["cpu-testbed-pair"]
 BOTH_CORES = replace(PAIR[0], threads=2, properties={"NUM_STREAMS": 2})

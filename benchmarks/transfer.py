@@ -46,16 +46,16 @@ from summaries import (
 
 import agents
 from agents import AGENTS
-from agents.common.weights import save_weights
+from agents.common import save_weights
 from agents.gdp import make as make_go
 from agents.placeto import make as make_placeto
 from agents.placeto.transfer import train_policy
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
-from placement_gym.solvers.list_scheduling import heft
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv
+from placement_gym.graph.families import SEEDS, SampledProblem
+from placement_gym.graph.families.problems import HELD_OUT, make_problem
+from placement_gym.solvers import heft
 
 Arm = Callable[[DevicePlacementEnv, int], Any]
 """Lets an agent of a seed evaluate placements of an environment."""

@@ -22,8 +22,8 @@ from summaries import Tables, describe_mean, group_by
 import agents
 from agents.fine_tuning import soften
 from agents.stock import ppo
-from placement_gym import Study, make_twin, placement_env, play_episode, run_study
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.bench.study import Study, run_study
+from placement_gym.envs import PerUnitEnv, make_twin, placement_env, play_episode
 
 BED = "cpu-testbed-limited"
 MODELS = ("resnet", "bert-8")

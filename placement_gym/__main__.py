@@ -8,6 +8,6 @@ from pathlib import Path
 if sys.path[0] == str(Path.cwd()):  # python -m puts it first, where it hides other modules
     del sys.path[0]
 
-from placement_gym.cli.main import main
+from placement_gym.cli import main
 
 sys.exit(main())

@@ -21,21 +21,18 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
-from placement_gym import CostTable
-from placement_gym.backends.measured import assembly
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import assembly, build_measured_backend, profile_path
 from placement_gym.backends.measured.inspection import Inspection
-from placement_gym.backends.measured.kept_profiles import keep, profile_path
+from placement_gym.backends.measured.kept_profiles import keep
 from placement_gym.backends.simulated import build
 from placement_gym.base.processes.signal_stack import SignalStack
-from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run import BenchEnv
+from placement_gym.graph import OpGraph, Units
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units
-from placement_gym.hardware.devices import TESTBED, DeviceSpec
-from placement_gym.models import built_in, load, loading
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.analytic import analytic
+from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import ModelSpec, built_in, load_model, loading
+from placement_gym.problem.costs import CostTable, analytic
 from placement_gym.solvers import beams, search
 
 LONGEST_FILES = ("test_contracts.py", "test_isolated.py", "test_executors.py")
@@ -201,7 +198,7 @@ def bench_env(tmp_path: Path) -> BenchEnv:
 @pytest.fixture(scope="session")
 def built() -> Callable[[str], ov.Model]:
     """Built-in models by name, each built once; read them, do not change them."""
-    return cache(load)
+    return cache(load_model)
 
 
 @pytest.fixture(scope="session")

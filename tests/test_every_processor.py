@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from digests import digest
 
-from placement_gym.base.arrays import round_significant
+from placement_gym.base import round_significant
 
 SCRIPT = Path(__file__).parent / "support" / "digests.py"
 LIBRARY = "glibc.cpu.hwcaps=-AVX2,-FMA"

@@ -21,15 +21,17 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 import placement_gym
-from agents import REINFORCE, load_weights, save_weights
+from agents.common import REINFORCE, load_weights, save_weights
 from agents.common.weights import read_safetensors, write_safetensors
-from placement_gym import DeviceSpec, Placement, UserError, comparison_table
+from placement_gym.base import UserError
+from placement_gym.bench.report import comparison_table
 from placement_gym.bench.report.comparison import format_markdown
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.cli.main import main
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.models import load
+from placement_gym.bench.run import BenchEnv
+from placement_gym.cli import main
+from placement_gym.hardware import DeviceSpec, parse_devices
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 
 ENV = "DevicePlacementSim-v0"
 CODE = "import pathlib\npathlib.Path({marker!r}).touch()\ndef make(env, seed):\n    return None\n"
@@ -177,7 +179,7 @@ def test_a_study_names_no_python_objects(study: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../X", "/X", "a/b", "..", "\x1b[2J", "x" * 5000])
 def test_a_models_name_leaves_no_folder(name: str, tmp_path: Path) -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     model.set_friendly_name(name)
     out = tmp_path / "a" / "b" / "out"
     document = placement_gym.compare(
@@ -191,9 +193,9 @@ def test_a_models_name_leaves_no_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_a_saved_model_is_the_one_in_memory(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make(ENV, {"model": load("tiny")}, tmp_path)
+    bench_env = BenchEnv.make(ENV, {"model": load_model("tiny")}, tmp_path)
     again = ov.Core().read_model(bench_env.env_kwargs["model"])
-    assert len(again.get_ops()) == len(load("tiny").get_ops())
+    assert len(again.get_ops()) == len(load_model("tiny").get_ops())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.bin", "tiny.xml"]
 
 

@@ -14,11 +14,9 @@ import pytest
 from disks import fill, full_disk, make_read_only, mounted
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym import Placement
-from placement_gym.base.files import FileError
-from placement_gym.models import load
-from placement_gym.models.saving import save_model
-from placement_gym.models.spec import ModelSpec
+from placement_gym.base import FileError
+from placement_gym.models import ModelSpec, load_model, save_model
+from placement_gym.problem import Placement
 
 SIZE = 2**20
 
@@ -29,7 +27,7 @@ def write_placement(folder: Path) -> None:
 
 
 def write_model(folder: Path) -> None:
-    save_model(load("tiny"), folder / "tiny.xml")
+    save_model(load_model("tiny"), folder / "tiny.xml")
 
 
 def write_costs(folder: Path) -> None:
@@ -37,7 +35,7 @@ def write_costs(folder: Path) -> None:
 
 
 def write_temporary_model(folder: Path) -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     with ModelSpec(model).holding(model).as_file() as source:
         assert Path(source["model"]).is_file()
 

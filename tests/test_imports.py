@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from processes import run_python
 
 import agents
 import placement_gym
-from placement_gym import solvers
 
 ROOT = Path(placement_gym.__file__).parent
 
@@ -79,6 +77,35 @@ def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 @cache
+def doors() -> dict[str, dict[str, str]]:
+    """What each room's door names, and the module that it comes from."""
+    return {module: read_door(path) for module, path in CODE.items() if path.stem == "__init__"}
+
+
+def read_door(path: Path) -> dict[str, str]:
+    """Name -> module, by the stub of a room; empty without one."""
+    room = ".".join(path.parent.relative_to(ROOT.parent).parts)
+    stub = path.with_suffix(".pyi")
+    if not stub.exists():
+        return {}
+    return {
+        alias.name: ".".join(filter(None, [room, statement.module]))
+        for statement in ast.parse(stub.read_text()).body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+
+def find_origin(source: str, name: str) -> str:
+    """The module of ours that ``from source import name`` reads, behind doors."""
+    if f"{source}.{name}" in CODE and name not in doors().get(source, {}):
+        return f"{source}.{name}"
+    while name in doors().get(source, {}):
+        source = doors()[source][name]
+    return source
+
+
+@cache
 def imported(module: str) -> frozenset[str]:
     """Modules that a source names, our own as precisely as possible."""
     names: set[str] = set()
@@ -87,10 +114,7 @@ def imported(module: str) -> frozenset[str]:
             names |= {alias.name for alias in statement.names}
         else:
             assert statement.level == 0, f"{module} imports relatively"
-            source = str(statement.module)
-            for alias in statement.names:
-                inner = f"{source}.{alias.name}"
-                names.add(inner if inner in CODE else source)
+            names |= {find_origin(str(statement.module), alias.name) for alias in statement.names}
     return frozenset(names)
 
 
@@ -237,38 +261,45 @@ def test_importing_agents_imports_nothing_heavy() -> None:
     assert run_python(f"import sys, agents\nprint({heavy} & set(sys.modules))") == "set()\n"
 
 
-PACKAGES = pytest.mark.parametrize(
-    "package", [placement_gym, solvers, agents], ids=lambda package: package.__name__
-)
-"""What exports names that are imported when they are first used."""
+def room_of(module: str) -> str:
+    return module if CODE[module].stem == "__init__" else module.rpartition(".")[0]
 
 
-@PACKAGES
-def test_a_package_lists_what_is_public_and_nothing_else(package: ModuleType) -> None:
+def test_rooms_are_entered_by_their_doors() -> None:
+    for module, path in CODE.items():
+        for source, name in imported_names(path):
+            origin = find_origin(source, name)
+            if origin in CODE and doors().get(room_of(origin)) and origin != f"{source}.{name}":
+                entered = room_of(origin) == room_of(module) or source in doors()
+                assert entered, f"{module}: from {source} import {name}"
+
+
+def test_a_door_names_what_other_rooms_use() -> None:
+    used = {
+        (source, name)
+        for module, path in CODE.items()
+        for source, name in imported_names(path)
+        if room_of(module) != source
+    }
+    public = {(doors()["placement_gym"][name], name) for name in doors()["placement_gym"]}
+    for room in set(doors()) - {"placement_gym", "placement_gym.solvers"}:
+        assert not {(room, name) for name in doors()[room]} - used - public, room
+
+
+@pytest.mark.parametrize("room", [room for room in doors() if doors()[room]])
+def test_what_a_door_names_can_be_imported(room: str) -> None:
+    package = import_module(room)
     assert dir(package) == sorted(package.__all__)
     for name in package.__all__:
-        assert callable(getattr(package, name)) or name == "AGENTS"
-
-
-@PACKAGES
-def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
-    """What is imported for type checkers is what is imported when a name is first used."""
-    tree = ast.parse(CODE[package.__name__].read_text())
-    (block,) = [node for node in tree.body if for_type_checking(node)]
-    seen = {}
-    for statement in block.body:
-        if isinstance(statement, ast.ImportFrom):
-            seen |= {alias.name: str(statement.module) for alias in statement.names}
-        elif isinstance(statement, ast.Assign):  # under another name
-            name, before = ast.unparse(statement.targets[0]), ast.unparse(statement.value)
-            seen[name] = f"{seen.pop(before)}:{before}"
-    assert seen == {name: f"{package.__name__}.{at}" for name, at in package.SOURCES.items()}
-
-
-@PACKAGES
-def test_an_unknown_name_is_an_attribute_error(package: ModuleType) -> None:
+        assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = package.no_such_name
+
+
+def test_agents_lists_what_is_public() -> None:
+    assert dir(agents) == sorted(agents.__all__)
+    for name in agents.__all__:
+        assert getattr(agents, name) is not None
 
 
 @pytest.mark.parametrize(

@@ -21,22 +21,24 @@ from published import DATA
 from safetensors import safe_open
 from safetensors.numpy import save as save_arrays
 
-from agents.common.weights import ABOUT, load_weights, save_weights
-from placement_gym import CostGraph, CostTable, Placement, Study, UserError
+from agents.common import load_weights, save_weights
+from agents.common.weights import ABOUT
+from placement_gym.base import UserError
 from placement_gym.bench.report.comparison_files import FILE as COMPARISON
 from placement_gym.bench.report.comparison_files import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
-from placement_gym.bench.run.rows import ROWS, load_rows, load_runs
+from placement_gym.bench.run import ROWS, load_rows, load_runs
+from placement_gym.bench.study import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.envs.online.plans import PlanTable
-from placement_gym.hardware.device_requests import parse_counts, parse_devices
-from placement_gym.problem.constraints import Constraints
-from placement_gym.problem.costs.workloads import Workload, load_workload
+from placement_gym.hardware import parse_devices
+from placement_gym.hardware.device_requests import parse_counts
+from placement_gym.problem import Constraints, Placement
+from placement_gym.problem.costs import CostGraph, CostTable, load_workload
+from placement_gym.problem.costs.workloads import Workload
 from placement_gym.solvers import list_policy
-from placement_gym.solvers.list_policy.policy import ListPolicy
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
-from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+from placement_gym.solvers.list_policy import N_STATISTICS, N_WEIGHTS, ListPolicy
 
 SAVED = Path(__file__).parent / "data" / "saved"
 POLICIES = Path(list_policy.__path__[0])

@@ -13,17 +13,13 @@ import numpy as np
 import pytest
 
 from agents import AGENTS
-from placement_gym.base.removed import explain_removal
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.row_columns import (
-    OF_STUDIES,
-    describe_older,
-    find_missing,
-    read_columns,
-)
+from placement_gym.base import explain_removal
+from placement_gym.bench.run import OF_STUDIES, AgentSpec, describe_older, read_columns
+from placement_gym.bench.run.row_columns import find_missing
 from placement_gym.bench.run.rows import read_rows
-from placement_gym.bench.study.row_checks import check_rows, validate
-from placement_gym.problem.problem import parse_assignment
+from placement_gym.bench.study import validate
+from placement_gym.bench.study.row_checks import check_rows
+from placement_gym.problem import parse_assignment
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent

@@ -25,15 +25,14 @@ from browsing import browse
 
 import placement_gym.solvers
 from envs_registry import ENVS
-from placement_gym import Placement, load_model
+from placement_gym import load_model
 from placement_gym.cli.main import make_parser
-from placement_gym.envs.measured_env import MeasuredEnv
+from placement_gym.envs import MeasuredEnv, SimulatedEnv, StreamEnv
 from placement_gym.envs.rewards import REWARDS
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream import StreamEnv
+from placement_gym.graph import Structure
 from placement_gym.graph.extract import extract
-from placement_gym.graph.structure import Structure
-from placement_gym.hardware.devices import PRESETS
+from placement_gym.hardware import PRESETS
+from placement_gym.problem import Placement
 from placement_gym.workloads.conversation import Conversation
 
 pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")

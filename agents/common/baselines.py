@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.envs import read_graph_id
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 DECAY = 0.9

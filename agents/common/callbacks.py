@@ -13,11 +13,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from agents.best import Best, BestPlacements
 from agents.common.vec_env import find_bases
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.base.errors import warn_user
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import find_semantics
-from placement_gym.envs.scaling import IndexBox, read_graph_id
+from placement_gym.base import BoolArray, IntArray, warn_user
+from placement_gym.envs import DevicePlacementEnv, IndexBox, find_semantics, read_graph_id
 
 DECISION_KEYS = ("placement", "priority", "fused")
 """Keys of observations that hold decisions, in the order of an action; see ``ActionLayout``."""

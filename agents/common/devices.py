@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from agents.common.graphs import MAX_ENTRIES, GraphBatch
-from placement_gym.problem.free_memory import mask_by_room
+from placement_gym.problem import mask_by_room
 
 ROUNDING = 1e-6
 """Share of the model's bytes that is kept free: observations round shares to float32, whose

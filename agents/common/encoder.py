@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from agents.common.graphs import MAX_ENTRIES, GATConv, GCNConv, GINConv, GraphBatch, degree
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.observation import FEATURES
+from placement_gym.base import UserError, unknown_name
+from placement_gym.envs import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
 HEADS = 4

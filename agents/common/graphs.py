@@ -16,13 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placement_gym.base.errors import UserError
-from placement_gym.envs.device_table import LOGARITHMS, OBSERVED
-from placement_gym.envs.observation import FEATURES, SCALED_BLOCKS, observe_features
-from placement_gym.envs.scaling import (
+from placement_gym.base import UserError
+from placement_gym.envs import (
+    FEATURES,
     GRAPH_IDS,
     LOG_DIVISOR,
+    LOGARITHMS,
+    OBSERVED,
+    SCALED_BLOCKS,
     edge_index,
+    observe_features,
     read_graph_id,
     read_indices,
 )

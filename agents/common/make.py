@@ -15,9 +15,8 @@ from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
 from agents.options import Option, read_options
-from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.base import unknown_name
+from placement_gym.envs import DevicePlacementEnv, placement_env
 
 SB3_ADAM: Mapping[str, Any] = {"eps": 1e-5}
 """Epsilon of Adam in Stable-Baselines3, after OpenAI Baselines; PyTorch's default is 1e-8."""

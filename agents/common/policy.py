@@ -19,10 +19,8 @@ from torch import Tensor
 from agents.common.distribution import DeviceDistribution
 from agents.common.graphs import Graphs, TensorDict
 from agents.common.weights import explain_mismatch
-from placement_gym.base.arguments import check_plain_fields
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.scaling import read_current_unit
-from placement_gym.envs.sizes import check_sizes, read_sizes
+from placement_gym.base import UserError, check_plain_fields, unknown_name
+from placement_gym.envs import check_sizes, read_current_unit, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")

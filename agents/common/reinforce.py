@@ -35,10 +35,8 @@ from agents.common.callbacks import BestPlacementCallback
 from agents.common.policy import GraphPolicy
 from agents.common.vec_env import Rollouts, read_graphs, start_rollouts
 from agents.common.weights import explain_mismatch
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.sizes import read_sizes
+from placement_gym.base import FloatArray, IntArray, UserError, parse_count, unknown_name
+from placement_gym.envs import read_sizes
 
 Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")

@@ -17,18 +17,18 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from agents.common.graphs import altered
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.placement_env import (
+from placement_gym.base import IntArray, UserError, warn_user
+from placement_gym.envs import (
+    DevicePlacementEnv,
+    PerUnitEnv,
+    PlacementVectorEnv,
+    check_sizes,
     find_placement_env,
     find_step_limit,
     find_wrapper,
     placement_env,
+    read_sizes,
 )
-from placement_gym.envs.sizes import check_sizes, read_sizes
-from placement_gym.envs.vector import PlacementVectorEnv
 
 
 class PlacementVecEnv(VecEnv):

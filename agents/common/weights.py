@@ -18,9 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import FileError, read_bytes, write_bytes
-from placement_gym.base.schemas.reading import parse_json
+from placement_gym.base import FileError, UserError, read_bytes, write_bytes
+from placement_gym.base.schemas import parse_json
 
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""

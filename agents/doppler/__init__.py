@@ -11,11 +11,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.weights import load_weights
+from agents.common import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
-from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.errors import unknown_name
+from placement_gym.base import flat_keywords, unknown_name
 
 __all__ = ["Doppler", "make"]
 

@@ -9,16 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.baselines import is_tied, leave_one_out
-from agents.common.callbacks import warn_nothing_fits
+from agents.common import is_tied, leave_one_out, warn_nothing_fits
 from agents.doppler.episodes import Settings, Trace, compare_with_teacher, compute_likelihood, play
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
-from agents.search.search import INFEASIBLE_SPEEDUP, Search
-from placement_gym.backends.protocol import PENALTY, compute_cost_ms
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from agents.search import INFEASIBLE_SPEEDUP, Search
+from placement_gym.backends import PENALTY, compute_cost_ms
+from placement_gym.base import FloatArray, IntArray, UserError, parse_count
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""

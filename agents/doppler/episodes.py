@@ -11,8 +11,7 @@ from torch import Tensor
 
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES, Offer, Schedules, TaskGraph
-from placement_gym.base.arguments import check_plain_fields
-from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from placement_gym.base import BoolArray, Float32Array, FloatArray, IntArray, check_plain_fields
 
 EXCLUDED_LOGIT = -1e9
 """Logit of a choice that is not allowed: finite, as infinities make gradients NaN."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agents.common.graphs import NNConv
+from agents.common import NNConv
 from agents.doppler.schedule import NODE_FEATURES, TaskGraph, standardise
 
 HEAD_WIDTH = 64

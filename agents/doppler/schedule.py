@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.free_memory import mask_by_room
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem, mask_by_room
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import Tasks
 
 NODE_FEATURES = (
     "time",

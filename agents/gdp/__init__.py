@@ -10,11 +10,11 @@ from typing import Any
 import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset
+from agents.common import SB3_ADAM, LearnedAgent, Preset
 from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
 from agents.gdp.ppo import UnitPPO
-from placement_gym.base.arguments import check_integer
-from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
+from placement_gym.base import check_integer
+from placement_gym.envs import GRAPH, UNITS, StreamEnv
 
 __all__ = [
     "GCNOptions",

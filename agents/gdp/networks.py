@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
-from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch
+from agents.common import MAX_ENTRIES, MIN_COST, GraphBatch
 
 SPARSE_ON = "cpu"
 """Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""

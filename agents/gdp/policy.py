@@ -12,10 +12,17 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
-from agents.common.encoder import Encoder, make_perceptron, select_columns
-from agents.common.graphs import GraphBatch, TensorDict, global_mean_pool
-from agents.common.policy import Decision, UnitPolicy
+from agents.common import (
+    Decision,
+    Encoder,
+    GraphBatch,
+    TensorDict,
+    UnitCategorical,
+    UnitPolicy,
+    global_mean_pool,
+    make_perceptron,
+    select_columns,
+)
 from agents.gdp.networks import (
     UNIT_COLUMNS,
     DeviceHead,
@@ -26,9 +33,8 @@ from agents.gdp.networks import (
     find_neighbours,
 )
 from agents.gdp.stages import DecisionStages, StagedDistribution, read_parts
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.errors import UserError
-from placement_gym.envs.observation import FEATURES
+from placement_gym.base import UserError, check_integer
+from placement_gym.envs import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
 OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")

@@ -7,12 +7,10 @@ from typing import Any
 import torch
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
 
-from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.policy import UnitPolicy
-from agents.common.reinforce import REINFORCE, Losses
+from agents.common import REINFORCE, Losses, PlacementMemory, UnitCategorical, UnitPolicy
 from agents.gdp.stages import StagedLikelihood
-from placement_gym.base.errors import UserError
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.base import UserError
+from placement_gym.envs import read_graph_id
 
 
 class UnitPPO(REINFORCE):

@@ -11,8 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
-from agents.common.graphs import GraphBatch
+from agents.common import GraphBatch, UnitCategorical
 from agents.gdp.networks import (
     DEVICE_COLUMNS,
     UNIT_DEVICE_COLUMNS,
@@ -20,8 +19,8 @@ from agents.gdp.networks import (
     compute_unit_device_columns,
     describe_each_device,
 )
-from placement_gym.base.errors import UserError
-from placement_gym.problem.decisions import DECISIONS, FUSION, LEVELS, PRIORITY
+from placement_gym.base import UserError
+from placement_gym.problem import DECISIONS, FUSION, LEVELS, PRIORITY
 
 CUT_COLUMNS, EDGE_COLUMNS = 2, 3
 BIT_VALUES = 2

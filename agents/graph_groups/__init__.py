@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from agents.common.make import LearnedAgent, Preset
+from agents.common import LearnedAgent, Preset
 from agents.graph_groups.networks import GraphGroupsOptions
 from agents.graph_groups.policy import GraphGroupsPolicy
 from agents.graph_groups.redraw import RedrawingREINFORCE

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from agents.common.distribution import FORBIDDEN
+from agents.common import FORBIDDEN
 
 
 class FollowingDevices:

@@ -10,11 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.devices import COLUMNS, describe_units_on_devices
-from agents.common.distribution import first_keep
-from agents.common.encoder import Encoder, make_perceptron
-from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch, scatter
-from placement_gym.envs.observation import FEATURES
+from agents.common import (
+    COLUMNS,
+    MAX_ENTRIES,
+    MIN_COST,
+    Encoder,
+    GraphBatch,
+    describe_units_on_devices,
+    first_keep,
+    make_perceptron,
+    scatter,
+)
+from placement_gym.envs import FEATURES
 
 FOLLOWING_STEP = 0.5
 """Learning rate of the logits of following relative to those of devices: ours, the best on the

@@ -7,11 +7,10 @@ from typing import Any
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from agents.common.graphs import TensorDict
-from agents.common.policy import Decision, UnitPolicy
+from agents.common import Decision, TensorDict, UnitPolicy
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.networks import GraphGroupsOptions, Networks, Tables, find_leader_slots
-from placement_gym.base.arguments import check_integer
+from placement_gym.base import check_integer
 
 WINDOW = "window"
 """Name in a rollout's observations of the (N,) bool units whose devices were drawn."""

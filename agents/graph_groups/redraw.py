@@ -13,14 +13,11 @@ import torch
 from torch import Tensor
 
 from agents.best import BestPlacements
-from agents.common.graphs import TensorDict
-from agents.common.reinforce import REINFORCE
+from agents.common import REINFORCE, TensorDict
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.policy import WINDOW, GraphGroupsPolicy
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.base import BoolArray, UserError, check_integer
+from placement_gym.envs import read_graph_id
 
 MAX_DRAWS = 16
 """Draws, of which the first that differs from the best placement is taken: ours, since a policy

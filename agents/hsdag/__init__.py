@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from agents.common.make import LearnedAgent, Preset, lacks_repair
+from agents.common import LearnedAgent, Preset, lacks_repair
 from agents.hsdag.networks import HSDAGOptions
 from agents.hsdag.policy import OPTIONS, HSDAGPolicy
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs import DevicePlacementEnv
 
 __all__ = ["PRESETS", "HSDAGOptions", "HSDAGPolicy", "make"]
 

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.common.distribution import first_keep, intersect_followers
-from agents.common.graphs import GraphBatch, Recent
+from agents.common import GraphBatch, Recent, first_keep, intersect_followers
 from agents.hsdag.networks import Groups, HSDAGOptions, Networks
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.graph.units import label_components
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import label_components
 
 Key = tuple[int, int]
 """``graph_id`` and step of the episode."""

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.encoder import Conv, Encoder, make_perceptron
-from agents.common.graphs import COST, MIN_COST, scatter
+from agents.common import COST, MIN_COST, Conv, Encoder, make_perceptron, scatter
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
 """The six blocks of the paper's section 2.3."""

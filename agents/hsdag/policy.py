@@ -16,13 +16,18 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.policy import Decision, UnitPolicy
+from agents.common import (
+    Decision,
+    GraphBatch,
+    PlacementMemory,
+    TensorDict,
+    UnitCategorical,
+    UnitPolicy,
+)
 from agents.hsdag.groups import Rollout, States, group_nodes
 from agents.hsdag.networks import HSDAGOptions, Networks
-from placement_gym.base.errors import unknown_name
-from placement_gym.envs.observation import FEATURES
+from placement_gym.base import unknown_name
+from placement_gym.envs import FEATURES
 
 ALL_LEVELS = 64
 """Levels after which nothing is left to merge: each at least halves the groups that can."""

@@ -8,16 +8,20 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.search import Search
-from placement_gym.base.arguments import check_integer
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import find_semantics
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.problem import assignment_hash
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_actions
-from placement_gym.solvers.list_policy.statistics import compute_statistics
+from agents.search import Search
+from placement_gym.base import check_integer
+from placement_gym.envs import DevicePlacementEnv, find_semantics
+from placement_gym.problem import assignment_hash
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator
+from placement_gym.solvers.list_policy import (
+    MANY,
+    ONE,
+    ListPolicy,
+    ListScheduler,
+    compute_statistics,
+    draw_actions,
+)
 
 SAMPLES = 100
 LEARNED = 0.75

@@ -12,14 +12,16 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from torch import nn
 
-from placement_gym.base.arguments import check_integer, parse_count
-from placement_gym.base.arrays import FloatArray, round_significant
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.stream_problem import StreamProblem
-from placement_gym.solvers.list_policy.policy import MOST_SPREAD, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
-from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+from placement_gym.base import (
+    FloatArray,
+    UserError,
+    check_integer,
+    parse_count,
+    round_significant,
+    unknown_name,
+)
+from placement_gym.envs import StreamEnv, StreamProblem
+from placement_gym.solvers.list_policy import MOST_SPREAD, N_STATISTICS, N_WEIGHTS, ListPolicy
 
 BEST_OF_K, PPO_NAME = "best-of-k", "ppo"
 HIDDEN = 32

@@ -10,11 +10,9 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
-from agents.common.graphs import MIN_COST, TensorDict
-from agents.common.policy import Decision, UnitPolicy
-from placement_gym.base.errors import UserError
-from placement_gym.envs.scaling import read_graph_id
+from agents.common import MIN_COST, Decision, TensorDict, UnitCategorical, UnitPolicy
+from placement_gym.base import UserError
+from placement_gym.envs import read_graph_id
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
-from agents.common.reinforce import REINFORCE
+from agents.common import REINFORCE, SB3_ADAM, LearnedAgent, Preset, lacks_repair
 from agents.placeto.episodes import UnitRollouts, make_training_episodes
 from agents.placeto.placeto import Placeto
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs import DevicePlacementEnv
 
 __all__ = ["Placeto", "PlacetoOptions", "PlacetoPolicy", "make", "make_trainer"]
 

@@ -13,19 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.vec_env import Rollouts, WithoutGraph, find_stated
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import warn_user
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import Policy
-from placement_gym.envs.measured_env import MeasuredEnv
-from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
-from placement_gym.envs.placement_env import find_wrapper, placement_env
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
-from placement_gym.envs.vector import PlacementVectorEnv
+from agents.common import Rollouts, WithoutGraph, find_stated
+from placement_gym.base import FloatArray, IntArray, check_integer, warn_user
+from placement_gym.envs import (
+    GRAPH,
+    UNITS,
+    DevicePlacementEnv,
+    MeasuredEnv,
+    Observation,
+    Observer,
+    PerUnitEnv,
+    PlacementVectorEnv,
+    Policy,
+    SimulatedEnv,
+    StreamEnv,
+    find_wrapper,
+    observe_unit,
+    placement_env,
+)
 
 
 @dataclass(frozen=True, eq=False)

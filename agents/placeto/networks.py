@@ -12,10 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.common.devices import describe_units_on_devices
-from agents.common.graphs import GraphBatch
-from placement_gym.base.arrays import IntArray
-from placement_gym.envs.observation import FEATURES
+from agents.common import GraphBatch, describe_units_on_devices
+from placement_gym.base import IntArray
+from placement_gym.envs import FEATURES
 
 DIRECTIONS, RELATIONS = 2, 3
 EPSILON = 1e-6

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.common.reinforce import REINFORCE
-from agents.common.vec_env import find_bases
+from agents.common import REINFORCE, find_bases
 from agents.placeto.episodes import Rehearsal
-from placement_gym.base.errors import UserError
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.base import UserError
+from placement_gym.envs import read_graph_id
 
 
 class Placeto(REINFORCE):

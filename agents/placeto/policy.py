@@ -13,14 +13,18 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 from torch.nn import functional
 
-from agents.common.devices import COLUMNS, FreeMemory
-from agents.common.distribution import UnitCategorical
-from agents.common.graphs import GraphBatch, Recent, TensorDict
-from agents.common.policy import GraphPolicy
+from agents.common import (
+    COLUMNS,
+    FreeMemory,
+    GraphBatch,
+    GraphPolicy,
+    Recent,
+    TensorDict,
+    UnitCategorical,
+)
 from agents.placeto.networks import EPSILON, Networks, Structure
-from placement_gym.base.errors import UserError
-from placement_gym.envs.observation import FEATURES
-from placement_gym.envs.scaling import read_current_unit, read_indices
+from placement_gym.base import UserError
+from placement_gym.envs import FEATURES, read_current_unit, read_indices
 
 STATE_KEYS = ("placement", "visited", "current_unit", "start")
 

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.reinforce import limit_threads, silence
+from agents.common import limit_threads, silence
 from agents.placeto.episodes import Rehearsal, without_graph
 from agents.placeto.policy import PlacetoPolicy
-from placement_gym.base.errors import UserError
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.scaling import read_current_unit
+from placement_gym.base import UserError
+from placement_gym.envs import PerUnitEnv, placement_env, read_current_unit
 
 MAX_POLICIES = 8
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset
-from agents.logits.policy import LogitsOptions, LogitsPolicy
+from agents.common import SB3_ADAM, LearnedAgent, Preset
+from agents.logits import LogitsOptions, LogitsPolicy
 from agents.post.post import Post
 
 __all__ = ["Post", "make"]

@@ -11,11 +11,9 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
-from agents.common.baselines import is_tied
-from agents.common.reinforce import REINFORCE
-from agents.logits.policy import LogitsPolicy
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, unknown_name
+from agents.common import REINFORCE, is_tied
+from agents.logits import LogitsPolicy
+from placement_gym.base import IntArray, UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 POPULATION_SIZE, ELITE_SHARE = 50, 0.1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.common.make import SB3_ADAM, LearnedAgent, Preset, lacks_repair
+from agents.common import SB3_ADAM, LearnedAgent, Preset, lacks_repair
 from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.observation import FEATURES
+from placement_gym.envs import FEATURES, DevicePlacementEnv
 
 __all__ = ["HDPPolicy", "RNNOptions", "RNNPolicy", "make", "make_hierarchical"]
 

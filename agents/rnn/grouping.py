@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from agents.common.distribution import PlacementMemory, UnitCategorical
-from agents.common.graphs import GraphBatch
+from agents.common import GraphBatch, PlacementMemory, UnitCategorical
 from agents.rnn.networks import AutoregressiveDevices
 from agents.rnn.places import Places, order_groups
 

@@ -12,10 +12,17 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from agents.common.devices import COLUMNS, FreeMemory, describe_units_on_devices
-from agents.common.distribution import FORBIDDEN, UnitCategorical
-from agents.common.encoder import select_columns
-from agents.common.graphs import MIN_COST, GraphBatch, scatter
+from agents.common import (
+    COLUMNS,
+    FORBIDDEN,
+    MIN_COST,
+    FreeMemory,
+    GraphBatch,
+    UnitCategorical,
+    describe_units_on_devices,
+    scatter,
+    select_columns,
+)
 
 State = tuple[Tensor, Tensor]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.common.distribution import intersect_followers
+from agents.common import intersect_followers
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,18 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from agents.common.devices import FreeMemory, describe_units_on_devices
-from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
-from agents.common.encoder import make_perceptron
-from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.policy import Decision, UnitPolicy
+from agents.common import (
+    Decision,
+    DeviceDistribution,
+    FreeMemory,
+    GraphBatch,
+    PlacementMemory,
+    TensorDict,
+    UnitCategorical,
+    UnitPolicy,
+    describe_units_on_devices,
+    make_perceptron,
+)
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, DevicePreferences, Seq2Seq, UnitFeatures
 from agents.rnn.places import Places

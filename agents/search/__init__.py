@@ -1,1 +1,5 @@
 """Search without a network: search, hill climbing, annealing."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

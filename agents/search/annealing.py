@@ -10,10 +10,8 @@ import numpy as np
 from agents.search.moves import Moves
 from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from agents.search.starts import HEURISTICS, extend_starts, propose_starts
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.patterns import random_blocks
-from placement_gym.problem.problem import assignment_hash
+from placement_gym.base import IntArray, parse_count
+from placement_gym.problem import assignment_hash, random_blocks
 
 MAX_ATTEMPTS = 5
 """Rounds of moves in search of new ones: ours, then repeats are evaluated after all."""

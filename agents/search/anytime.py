@@ -10,13 +10,11 @@ import numpy as np
 
 from agents.search.moves import Moves
 from agents.search.search import Search
-from placement_gym.base.arguments import check_not_negative, parse_count
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.envs.placement_env import find_semantics
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.problem import assignment_hash
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import IntArray, check_not_negative, now_s, parse_count
+from placement_gym.envs import find_semantics
+from placement_gym.problem import assignment_hash
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 
 N_TRUSTED = 20

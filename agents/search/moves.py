@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.problem.decisions import LEVELS
-from placement_gym.solvers.search.moves import RandomMoves
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.problem import LEVELS
+from placement_gym.solvers.search import RandomMoves
 
 SCREENED_SHARE = 0.9
 """Share of moves that are selected by price: ours; the rest is random, as prices can be wrong."""

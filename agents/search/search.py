@@ -8,9 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.static import BestEvaluated
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, parse_count
+from placement_gym.problem import Problem
 
 INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""

@@ -10,25 +10,21 @@ import gymnasium as gym
 import numpy as np
 
 from agents.static import saved
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.heuristics import (
+from placement_gym.base import IntArray, UserError, is_file
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.problem import FUSION, LEVELS, PRIORITY, Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import (
     MANY_UNITS,
     Named,
+    RepairPrices,
+    Tasks,
     propose_prefixes,
     propose_simple,
     propose_single_devices,
     propose_windows,
+    serial_program,
 )
-from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.repair import RepairPrices
-from placement_gym.solvers.tasks import Tasks
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 CELLS, FEW_CELLS = 16, 6

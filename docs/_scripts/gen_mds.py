@@ -18,9 +18,8 @@ from typing import Any, get_type_hints
 
 from agents.about import ABOUT, CHOICE, LEARNED, About
 from envs_registry import ENVS
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.view.page import render_page
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv
+from placement_gym.view import render_page
 
 DOCS = Path(__file__).parent.parent
 ROOT = DOCS.parent

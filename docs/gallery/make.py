@@ -24,12 +24,12 @@ from PIL import Image
 
 import agents
 import placement_gym
-from placement_gym.graph.units import contract, merge_cycles, sort_labels
-from placement_gym.problem.placement import Placement
+from placement_gym.graph import contract, merge_cycles, sort_labels
+from placement_gym.problem import Placement
 from placement_gym.solvers import optimum_or_bound
-from placement_gym.view.data import make_view_data
-from placement_gym.view.figures.style import CROSSING, WITHIN, render_pixels
-from placement_gym.view.scene import StatedPlacement, make_scene
+from placement_gym.view import StatedPlacement, make_scene, make_view_data
+from placement_gym.view.figures import WITHIN, render_pixels
+from placement_gym.view.figures.style import CROSSING
 
 FOLDER = Path(__file__).parent
 BUDGET = 300

@@ -14,9 +14,9 @@ from graphs import draw_edges, spread_layers
 from matplotlib.figure import Figure
 
 import placement_gym
-from placement_gym.bench.run.rows import load_rows
-from placement_gym.graph.layout import assign_layers
-from placement_gym.view.figures.style import COLOURS
+from placement_gym.bench.run import load_rows
+from placement_gym.graph import assign_layers
+from placement_gym.view.figures import COLOURS
 
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"

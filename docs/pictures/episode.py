@@ -12,9 +12,9 @@ from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 
 import placement_gym
-from placement_gym.graph.layout import assign_layers
+from placement_gym.graph import assign_layers
 from placement_gym.solvers import minimum_cut
-from placement_gym.view.figures.style import COLOURS
+from placement_gym.view.figures import COLOURS
 
 FILE = Path(__file__).parent / "episode.gif"
 MODEL, DEVICES = "inception", "hsdag-paper"

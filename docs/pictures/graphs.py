@@ -8,7 +8,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import LineCollection
 
-from placement_gym.view.figures.style import CROSSING, WITHIN
+from placement_gym.view.figures import WITHIN
+from placement_gym.view.figures.style import CROSSING
 
 mpl.rcParams |= {"svg.hashsalt": "placement_gym", "font.size": 9, "font.family": "DejaVu Sans"}
 

@@ -1,1 +1,5 @@
 """Backends: what a placement costs, measured or simulated."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.base.errors import EngineError
-from placement_gym.base.texts import last_line
+from placement_gym.base import EngineError, last_line
 
 
 class Kind(StrEnum):

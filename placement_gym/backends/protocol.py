@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.problem import Problem
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 PENALTY = 10.0
 """Latency of an infeasible placement in reference latencies: ours."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from placement_gym.backends.protocol import PENALTY, Backend, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.ratios import is_above_one, is_below_one
+from placement_gym.base import IntArray, is_above_one, is_below_one
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 """Answers of ``judge``."""

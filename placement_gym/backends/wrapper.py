@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 
 class BackendWrapper:

@@ -1,1 +1,5 @@
 """Errors, arrays, files, text for people, child processes and schemas: all else stands on these."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

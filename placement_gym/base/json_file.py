@@ -61,6 +61,6 @@ class JsonFile(ABC):
             FileError: The file cannot be read.
             UserError: It is of another kind or format; the message names the field.
         """
-        from placement_gym.base.schemas.reading import load_valid
+        from placement_gym.base.schemas import load_valid
 
         return load_valid(path, cls.of_json, cls.kind, cls.max_megabytes)

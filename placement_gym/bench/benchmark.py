@@ -10,12 +10,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from placement_gym.base.errors import UserError
-from placement_gym.bench.known.best_known import VALUES, BestKnown, load_values, name_problem
-from placement_gym.bench.known.identity import identify
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.base import UserError
+from placement_gym.bench.known import VALUES, BestKnown, identify, load_values, name_problem
+from placement_gym.bench.study import Study, Task
+from placement_gym.envs import placement_env
 
 
 @dataclass(frozen=True)

@@ -11,43 +11,50 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.files import make_output_folder
-from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import is_on_terminal, progress_bar
-from placement_gym.base.schemas.reading import check
-from placement_gym.base.schemas.studies import EffortFields
-from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
-from placement_gym.bench.report import comparison_files as files
-from placement_gym.bench.report.announcement import announce, warn_if_busy
-from placement_gym.bench.report.comparison import describe_run
-from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
-from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.live_table import LiveTable
-from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
-from placement_gym.bench.report.wording import state_verdict
-from placement_gym.bench.run.agents import (
-    ENGINE_AGENTS,
-    SINGLE_DEVICE,
-    AgentSpec,
-    check_labels,
-    check_objects,
+from placement_gym.base import (
+    flat_keywords,
+    is_on_terminal,
+    make_output_folder,
+    progress_bar,
+    to_plain,
 )
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, make_portable
-from placement_gym.bench.run.provenance import host, versions
-from placement_gym.bench.run.rows import (
+from placement_gym.base.schemas import EffortFields, check
+from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
+from placement_gym.bench.report import (
+    NOTE,
+    TRIVIAL,
+    LiveTable,
+    announce,
+    choose_score_reference,
+    correct_drift,
+    describe_run,
+    find_known_latencies,
+    median_device_ms,
+    state_verdict,
+    warn_if_busy,
+)
+from placement_gym.bench.report import comparison_files as files
+from placement_gym.bench.run import (
+    ENGINE_AGENTS,
     PACKED_ROWS,
     ROWS,
+    SINGLE_DEVICE,
+    AgentSpec,
+    BenchEnv,
+    BenchEnvs,
     Json,
+    check_labels,
+    check_objects,
+    host,
     load_rows,
     load_runs,
     lock_folder,
+    make_portable,
     remove_rows,
+    versions,
 )
-from placement_gym.bench.study.executors import Serial
-from placement_gym.bench.study.runner import describe_kept, find_missing, run_tasks
-from placement_gym.bench.study.task import Task
-from placement_gym.hardware.devices import collect_cautions
+from placement_gym.bench.study import Serial, Task, describe_kept, find_missing, run_tasks
+from placement_gym.hardware import collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SEARCH_AGENTS = ("random-blocks", "prefix", "window")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, is_measured
-from placement_gym.graph.units import FINER, MIN_USEFUL_UNITS, count_units
-from placement_gym.hardware.device_requests import choose_default
+from placement_gym.base import UserError
+from placement_gym.bench.run import BenchEnv, BenchEnvs, is_measured
+from placement_gym.graph import FINER, MIN_USEFUL_UNITS, count_units
+from placement_gym.hardware import choose_default
 
 
 def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:

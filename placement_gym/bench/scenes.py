@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_folder
-from placement_gym.bench.run.rows import Json, load_runs
-from placement_gym.bench.study.task import describe_devices, read_make_kwargs
-from placement_gym.models.loading import model_of_placement
-from placement_gym.models.shapes import Shapes
-from placement_gym.problem.costs.table import costs_beside
-from placement_gym.problem.placement import Placement, describe_saved
-from placement_gym.problem.problem import parse_assignment
-from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make_scene
+from placement_gym.base import UserError, is_folder
+from placement_gym.bench.run import Json, load_runs
+from placement_gym.bench.study import describe_devices, read_make_kwargs
+from placement_gym.models import Shapes, model_of_placement
+from placement_gym.problem import Placement, describe_saved, parse_assignment
+from placement_gym.problem.costs import costs_beside
+from placement_gym.view import Scene, StatedPlacement, build_problem, make_scene
 
 
 def open_scene(

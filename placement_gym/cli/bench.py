@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.arguments import EXECUTORS
+from placement_gym.base import EXECUTORS
 from placement_gym.cli.options import add_out, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
 
 if TYPE_CHECKING:
-    from placement_gym.bench.study.spec import Study
+    from placement_gym.bench.study import Study
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
@@ -54,7 +54,7 @@ def load_study(options: argparse.Namespace) -> Study:
     """Load the study that a command names, with the agents that it names."""
     from dataclasses import replace
 
-    from placement_gym.bench.study.spec import Study
+    from placement_gym.bench.study import Study
 
     study = Study.load(options.study)
     return replace(study, agents=options.agents) if options.agents else study
@@ -161,10 +161,14 @@ def add_publish(command: Command) -> None:
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.base.errors import UserError
-    from placement_gym.base.texts import join_words, make_lines_printable
-    from placement_gym.bench.study.checks import check_names, choose_executor
-    from placement_gym.bench.study.runner import describe_study, run_study, summarize_study
+    from placement_gym.base import UserError, join_words, make_lines_printable
+    from placement_gym.bench.study import (
+        check_names,
+        choose_executor,
+        describe_study,
+        run_study,
+        summarize_study,
+    )
     from placement_gym.cli.tables import print_result
 
     # A study is a file of somebody: before it may import code, it is only read and described.
@@ -203,7 +207,7 @@ def run_run(options: argparse.Namespace) -> int:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    from placement_gym.bench.report.study import report_study
+    from placement_gym.bench.report import report_study
 
     agents = f" --agents {','.join(options.agents)}" if options.agents else ""
     command = f"placement-gym bench run {options.study}{agents} --out {options.out}"
@@ -214,8 +218,7 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    from placement_gym.bench.run.row_columns import describe_older
-    from placement_gym.bench.run.rows import list_files
+    from placement_gym.bench.run import describe_older, list_files
 
     path = Path(options.out)
     rows, wrong = replay(path, options)
@@ -227,8 +230,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study.checks import measures
-    from placement_gym.bench.study.publishing import publish_rows
+    from placement_gym.bench.study import measures, publish_rows
 
     study = load_study(options)
     path, missing = publish_rows(study, options.out, options.to)
@@ -247,8 +249,8 @@ def replay(path: Path, options: argparse.Namespace) -> tuple[int, list[dict[str,
     Returns:
         The number of rows, and run, key and error of each that is not valid.
     """
-    from placement_gym.base.texts import make_printable
-    from placement_gym.bench.study.row_checks import validate
+    from placement_gym.base import make_printable
+    from placement_gym.bench.study import validate
 
     rows, wrong = 0, list[dict[str, str]]()
     for verdict in validate(path, options.quiet):

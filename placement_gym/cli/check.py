@@ -45,7 +45,7 @@ def add_check(command: Command) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import print_result
-    from placement_gym.deployment.check import check
+    from placement_gym.deployment import check
 
     document = check(
         model=options.model,
@@ -64,7 +64,7 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
     """Make the table of operators at fault, under a line for each device."""
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.base import Column, FittedTable, FittedText
 
     columns = ("device", "operator", "type", "fault")
     table = FittedTable([*(Column(name, text=True) for name in columns), Column("own error")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
@@ -80,9 +80,9 @@ def add_compare(command: Command) -> None:
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.comparison import comparison_table
-    from placement_gym.bench.run.agents import SINGLE_DEVICE
+    from placement_gym.bench import compare
+    from placement_gym.bench.report import comparison_table
+    from placement_gym.bench.run import SINGLE_DEVICE
     from placement_gym.cli.tables import print_result
 
     granularity = {"granularity": options.granularity} if options.granularity else {}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file, read_bytes
+from placement_gym.base import UserError, is_file, read_bytes
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import positive_integer
 
@@ -49,7 +48,7 @@ def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
         FileError: The file cannot be read.
         UserError: It is not valid, or an option contradicts it.
     """
-    from placement_gym.problem.constraints import Constraints
+    from placement_gym.problem import Constraints
 
     constraints = Constraints.parse(options.constraints).to_json()
     for key, entries in (("keep_on", options.keep_on), ("keep_off", options.keep_off)):
@@ -73,7 +72,7 @@ def parse_rules(text: str) -> tuple[str, list[str]]:
         )
     if not is_file(rules):
         return device, [rule.strip() for rule in rules.split(",") if rule.strip()]
-    from placement_gym.problem.constraints import MAX_FILE_BYTES
+    from placement_gym.problem import MAX_FILE_BYTES
 
     lines = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()
     patterns = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.texts import format_bytes
+from placement_gym.base import format_bytes
 from placement_gym.cli.options import set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
-    from placement_gym.hardware.devices import DeviceSpec
+    from placement_gym.hardware import DeviceSpec
 
 NOTHING_RUNS = "nothing was running"
 MEASURED, SIMULATED = "measured, simulated", "simulated only"
@@ -70,9 +70,9 @@ def run_devices(options: argparse.Namespace) -> int:
     import openvino as ov
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import FittedText, word_table
+    from placement_gym.base import FittedText, word_table
     from placement_gym.cli.tables import print_result
-    from placement_gym.hardware.devices import PRESETS, usable_cores
+    from placement_gym.hardware import PRESETS, usable_cores
 
     core = ov.Core()
     name_of = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
@@ -104,7 +104,7 @@ def run_devices(options: argparse.Namespace) -> int:
 
 def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> bool:
     """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
-    from placement_gym.hardware.devices import identify_device
+    from placement_gym.hardware import identify_device
 
     names = set(map(identify_device, available))
     is_present = all(identify_device(spec.plugin or spec.name) in names for spec in specs)
@@ -139,9 +139,9 @@ def describe_spec(spec: DeviceSpec) -> str:
 def run_models(options: argparse.Namespace) -> int:
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import FittedText, word_table
+    from placement_gym.base import FittedText, word_table
     from placement_gym.cli.tables import print_result
-    from placement_gym.graph.generated import FAMILIES
+    from placement_gym.graph import FAMILIES
 
     files = {"FILE": "what OpenVINO reads: .xml, .onnx, .tflite, .pb, .pdmodel"}
     rows: list[dict[str, str]] = [
@@ -163,8 +163,8 @@ def run_models(options: argparse.Namespace) -> int:
 def run_agents(options: argparse.Namespace) -> int:
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
-    from placement_gym.bench.run.agents import load_agent, load_bundled
+    from placement_gym.base import Column, FittedTable, FittedText
+    from placement_gym.bench.run import load_agent, load_bundled
     from placement_gym.cli.tables import print_result
 
     if options.name:
@@ -196,7 +196,7 @@ def run_agents(options: argparse.Namespace) -> int:
 
 def describe_goal(name: str) -> str:
     """A sentence on what an agent places for; an empty one for an agent of the user's own."""
-    from placement_gym.bench.run.agents import load_bundled
+    from placement_gym.bench.run import load_bundled
 
     is_registered = name in load_bundled("agents.about:ABOUT")
     return str(load_bundled("agents.about:describe_goal")(name)) if is_registered else ""
@@ -204,7 +204,7 @@ def describe_goal(name: str) -> str:
 
 def describe_options(factory: Any) -> dict[str, Any]:
     """The options of an agent's factory with their defaults, and what docstrings say."""
-    from placement_gym.bench.run.agents import load_bundled
+    from placement_gym.bench.run import load_bundled
 
     options = load_bundled("agents.options:list_options")(factory)
     return {name: option._asdict() for name, option in options.items()}
@@ -214,7 +214,7 @@ def options_table(document: dict[str, Any]) -> Any:
     """The options of one agent."""
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import FittedText, word_table
+    from placement_gym.base import FittedText, word_table
 
     rows = [
         (name, repr(option["default"]), option["meaning"])

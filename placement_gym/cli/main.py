@@ -11,10 +11,15 @@ from contextlib import contextmanager, redirect_stderr
 from io import TextIOWrapper
 from typing import TextIO, cast
 
-from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
-from placement_gym.base.files import explain_error
-from placement_gym.base.telemetry import leave_out_telemetry
-from placement_gym.base.texts import make_lines_printable, make_printable
+from placement_gym.base import (
+    PlacementGymError,
+    PlacementGymWarning,
+    explain_error,
+    leave_out_telemetry,
+    make_lines_printable,
+    make_printable,
+    raise_interrupt,
+)
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
@@ -125,7 +125,7 @@ def add_problem(command: Command) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import evaluation_table, print_result
-    from placement_gym.deployment.evaluate import evaluate_placement
+    from placement_gym.deployment import evaluate_placement
 
     values = evaluate_placement(
         options.model,
@@ -144,7 +144,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 def run_plan(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import plan_table, print_result
-    from placement_gym.deployment.plan import plan
+    from placement_gym.deployment import plan
 
     document = plan(
         model=options.model,
@@ -167,8 +167,8 @@ def run_plan(options: argparse.Namespace) -> int:
 
 def run_profile(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import print_result, profile_table
-    from placement_gym.deployment.profile import profile
-    from placement_gym.models.spec import ModelSpec
+    from placement_gym.deployment import profile
+    from placement_gym.models import ModelSpec
 
     document = profile(
         ModelSpec(options.model, options.granularity, **shape_arguments(options)),
@@ -184,7 +184,7 @@ def run_profile(options: argparse.Namespace) -> int:
 
 def run_fidelity(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import fidelity_table, print_result
-    from placement_gym.deployment.fidelity import fidelity
+    from placement_gym.deployment import fidelity
 
     document = fidelity(
         model=options.model,
@@ -242,7 +242,7 @@ def run_export(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> list[Path]:
     """Write a placement for the engine that is to run it; returns the files."""
     if options.to == "openvino":
-        from placement_gym.deployment.export import export_placement
+        from placement_gym.deployment import export_placement
 
         return export_placement(
             options.placement,
@@ -257,7 +257,7 @@ def export(options: argparse.Namespace) -> list[Path]:
     for option in ("requests", "extension"):
         if getattr(options, option):
             raise UserError(f"--{option} is for --to openvino: leave it out")
-    from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
+    from placement_gym.deployment import export_for_onnxruntime
 
     return export_for_onnxruntime(
         options.placement, options.out, options.model, options.shape, options.inputs

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from placement_gym.base.arguments import SPLITS
+from placement_gym.base import SPLITS
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_shapes, positive_number
-from placement_gym.models.spec import GRANULARITIES
-from placement_gym.workloads.objectives import OBJECTIVES
+from placement_gym.models import GRANULARITIES
+from placement_gym.workloads import OBJECTIVES
 
 SHARED: dict[str, dict[str, Any]] = {
     "--shape": {

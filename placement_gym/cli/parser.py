@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NoReturn
 
-from placement_gym.base.errors import suggest
-from placement_gym.base.removed import explain_removal
-from placement_gym.base.texts import make_printable
+from placement_gym.base import explain_removal, make_printable, suggest
 
 PROGRAM = "placement-gym"
 EXIT_CODES = {

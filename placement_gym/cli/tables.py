@@ -9,11 +9,17 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 
-from placement_gym.backends.verdicts import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
-from placement_gym.base.files import FileError
-from placement_gym.base.fitted_table import Column, FittedTable, FittedText
-from placement_gym.base.ratios import format_noise, format_ratio
-from placement_gym.base.texts import format_bytes, join_words
+from placement_gym.backends import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.base import (
+    Column,
+    FileError,
+    FittedTable,
+    FittedText,
+    format_bytes,
+    format_noise,
+    format_ratio,
+    join_words,
+)
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import suggest
-from placement_gym.base.files import is_folder
-from placement_gym.base.removed import explain_removal
+from placement_gym.base import explain_removal, is_folder, suggest
 
 MAX_SEEDS = 100_000
 """Seeds of one run: ours, as ranges of them are listed in memory."""
@@ -26,8 +24,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
         )
-    from placement_gym.base.errors import UserError
-    from placement_gym.base.schemas.reading import parse_json
+    from placement_gym.base import UserError
+    from placement_gym.base.schemas import parse_json
 
     try:
         return key, parse_json(value)

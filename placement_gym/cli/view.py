@@ -47,17 +47,21 @@ def add_view(command: Command) -> None:
 
 
 def run_view(options: argparse.Namespace) -> int:
-    from placement_gym.base.files import (
+    from placement_gym.base import (
         check_output_file,
         make_output_folder,
         name_output_file,
+        progress_bar,
         write_text,
     )
-    from placement_gym.base.progress import progress_bar
-    from placement_gym.bench.scenes import open_scene
-    from placement_gym.view.data import make_view_data
-    from placement_gym.view.page import check_picture_file, draw_shown, render_page
-    from placement_gym.view.trace import make_trace
+    from placement_gym.bench import open_scene
+    from placement_gym.view import (
+        check_picture_file,
+        draw_shown,
+        make_trace,
+        make_view_data,
+        render_page,
+    )
 
     # All files are checked before the page is drawn.
     out = check_output_file(name_output_file(options.out, "view.html"))

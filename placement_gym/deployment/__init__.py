@@ -1,1 +1,5 @@
 """From a model to a placement in use: plan, compile, export, and checks of both."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,26 +13,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.shown_task import show_step
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, show_step
 from placement_gym.deployment.memory import count_held, weigh_units, within_reported
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.fill import pipeline_parallel
-from placement_gym.solvers.heuristics import (
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import (
     Named,
+    RepairPrices,
+    Solution,
+    merge_submodels,
+    minimum_cut,
+    pipeline_parallel,
     propose_prefixes,
     propose_simple,
     propose_single_devices,
     propose_windows,
+    repair,
+    serial_program,
 )
-from placement_gym.solvers.merge import merge_submodels
-from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
-from placement_gym.solvers.solution import Solution
 
 N_PROPOSALS = 100
 """Evaluations of the search: ours, a second or two. Not a number of seconds, so that equal profiles
@@ -162,7 +162,7 @@ def collect(
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
     """Propose candidates for throughput; devices alone are predicted with one stream."""
-    from placement_gym.solvers.bounds import lower_bound
+    from placement_gym.solvers import lower_bound
 
     problem, costs = twin.problem, twin.costs
     placements = [

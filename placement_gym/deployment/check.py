@@ -8,27 +8,22 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from placement_gym.backends.measured.assembly import build_measured_backend
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import holds_model
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import (
+from placement_gym.backends.measured import MeasuringBackend, build_measured_backend, holds_model
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import (
+    UserError,
     check_output_folder,
     keep_results,
     make_output_folder,
+    make_printable,
+    progress_bar,
     safe_name,
+    write_json,
 )
-from placement_gym.base.json_file import write_json
-from placement_gym.base.progress import progress_bar
-from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.given import Given
-from placement_gym.models.shapes import Shapes
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
+from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
+from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.problem import Constraints
 
 Document = dict[str, Any]
 TOO_LARGE = "it cannot hold the model, so it was not run alone"

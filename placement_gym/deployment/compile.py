@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.measured.aliases import uses_aliases
-from placement_gym.backends.measured.hetero import (
+from placement_gym.backends.measured import (
     HeteroPartition,
+    StagedModel,
+    compile_cut,
     compile_partition,
     set_affinities,
+    uses_aliases,
 )
-from placement_gym.backends.measured.stages import StagedModel, compile_cut
-from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base import UserError, warn_user
 from placement_gym.deployment.prepared import prepare_for
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.operators import OpGraph
-from placement_gym.models.members import join_names, list_members
-from placement_gym.models.stateful import is_stateful
-from placement_gym.problem.placement import Placement
-from placement_gym.workloads.phased import PhasedModel
+from placement_gym.graph import OpGraph, extract_spec
+from placement_gym.models import is_stateful, join_names, list_members
+from placement_gym.problem import Placement
+from placement_gym.workloads import PhasedModel
 
 if TYPE_CHECKING:
     import openvino as ov

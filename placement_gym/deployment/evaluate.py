@@ -9,16 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.backends.verdicts import Finalist, Finals
-from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import progress_bar
+from placement_gym.backends import Finalist, Finals
+from placement_gym.base import progress_bar, to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.hardware.devices import collect_cautions
-from placement_gym.models.given import Given
-from placement_gym.models.loading import model_of_placement
-from placement_gym.models.shapes import Shapes
-from placement_gym.problem.placement import Placement, describe_saved
+from placement_gym.envs import placement_env
+from placement_gym.hardware import collect_cautions
+from placement_gym.models import Given, Shapes, model_of_placement
+from placement_gym.problem import Placement, describe_saved
 
 
 def evaluate_placement(

@@ -16,32 +16,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.hetero import (
+from placement_gym.backends.measured import (
     HeteroPartition,
     collect_properties,
     name_target,
     set_affinities,
 )
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import make_output_folder, replace_files, safe_name, write_text
-from placement_gym.base.json_file import write_json
+from placement_gym.base import (
+    UserError,
+    make_output_folder,
+    replace_files,
+    safe_name,
+    warn_user,
+    write_json,
+    write_text,
+)
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.several import split_placement
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.submodels import submodel_devices
-from placement_gym.hardware.machine import list_plugins
-from placement_gym.models.given import Given
-from placement_gym.models.joining import inputs_of
-from placement_gym.models.loading import model_of_placement
-from placement_gym.models.members import list_members
-from placement_gym.models.own_inputs import save_arrays
-from placement_gym.models.saving import save_model
-from placement_gym.models.shapes import Shapes, input_names
-from placement_gym.models.stateful import is_stateful
-from placement_gym.problem.placement import Placement
-from placement_gym.workloads.kinds import make_request
-from placement_gym.workloads.samples import draw
+from placement_gym.graph import OpGraph, submodel_devices
+from placement_gym.hardware import list_plugins
+from placement_gym.models import (
+    Given,
+    Shapes,
+    input_names,
+    inputs_of,
+    is_stateful,
+    list_members,
+    model_of_placement,
+    save_arrays,
+    save_model,
+)
+from placement_gym.problem import Placement
+from placement_gym.workloads import draw, make_request
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -12,24 +12,20 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import (
+from placement_gym.base import (
+    UserError,
     is_file,
     make_output_folder,
     replace_files,
     safe_name,
+    write_json,
     write_text,
 )
-from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.export import INPUTS, list_own_arrays
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.built_in import match_built_in
-from placement_gym.models.given import Given
-from placement_gym.models.loading import load
-from placement_gym.models.own_inputs import save_arrays
-from placement_gym.models.shapes import Shapes
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import Given, Shapes, load_model, match_built_in, save_arrays
+from placement_gym.problem import Placement
 
 if TYPE_CHECKING:
     import onnx
@@ -71,7 +67,7 @@ def export_for_onnxruntime(
     path = check_file(model)
     targets = name_targets(loaded_placement)
     onnx = import_onnx()
-    loaded_model = load(path, shapes, loaded_placement.spec.inputs)
+    loaded_model = load_model(path, shapes, loaded_placement.spec.inputs)
     devices = find_devices(loaded_placement, loaded_model)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
@@ -164,7 +160,7 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
     Raises:
         PlacementMismatchError: The placement was made for another model.
     """
-    from placement_gym.graph.extract import extract_spec
+    from placement_gym.graph import extract_spec
 
     fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {

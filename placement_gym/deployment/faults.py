@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.base.arrays import BoolArray, FloatArray
-from placement_gym.problem.allocations import fits_allocations
+from placement_gym.backends import EngineFailureError
+from placement_gym.backends.measured import MeasuringBackend
+from placement_gym.base import BoolArray, FloatArray
+from placement_gym.problem import fits_allocations
 
 MAX_COMPILATIONS = 40
 """After so many compilations all remaining suspects count as being at fault: ours."""

@@ -11,30 +11,35 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
-from placement_gym.backends.measured.kept_profiles import explain_interrupt, load_or_measure
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import sample_fit_placements
-from placement_gym.backends.measured.timing_protocol import FOR_RANKING
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import EngineError, UserError, warn_user
-from placement_gym.base.files import (
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import (
+    FOR_RANKING,
+    MeasuringBackend,
+    explain_interrupt,
+    load_or_measure,
+    sample_fit_placements,
+)
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import (
+    EngineError,
+    FloatArray,
+    IntArray,
+    UserError,
     check_output_folder,
+    flat_keywords,
     keep_results,
     make_output_folder,
+    progress_bar,
     safe_name,
+    to_plain,
+    warn_user,
+    write_json,
 )
-from placement_gym.base.json_file import write_json
-from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import progress_bar
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.options import ProblemOptions
-from placement_gym.hardware.devices import collect_cautions
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import sample_placements
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import collect_cautions
+from placement_gym.problem import Problem, sample_placements
+from placement_gym.problem.costs import CostTable
 
 PLACEMENTS_SEED = 7
 """Any, but always the same: two reports on one problem measure the same placements."""
@@ -213,8 +218,7 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
 
 def write_fidelity(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
-    from placement_gym.view.figures.results import draw_fidelity
-    from placement_gym.view.figures.style import draw_if_possible
+    from placement_gym.view.figures import draw_fidelity, draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
     write_json(folder / f"{name}.json", document)

@@ -6,18 +6,19 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from placement_gym.backends.measured.assembly import build_measured_backend
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import check_can_be_profiled, check_several
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base.errors import UserError
-from placement_gym.base.progress import progress_bar
-from placement_gym.base.texts import make_printable, name_first
-from placement_gym.graph.units import FINER, MIN_USEFUL_UNITS, count_units
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
-from placement_gym.workloads.objectives import find_objective
+from placement_gym.backends.measured import (
+    MeasuringBackend,
+    TimingProtocol,
+    build_measured_backend,
+    check_can_be_profiled,
+    check_several,
+)
+from placement_gym.base import UserError, make_printable, name_first, progress_bar
+from placement_gym.graph import FINER, MIN_USEFUL_UNITS, count_units
+from placement_gym.hardware import DevicesArgument, resolve_devices
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Constraints
+from placement_gym.workloads import find_objective
 
 
 def build_backend_to_split(

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import format_bytes, join_words
-from placement_gym.problem.problem import Problem
+from placement_gym.base import IntArray, UserError, format_bytes, join_words
+from placement_gym.problem import Problem
 
 
 class Held(NamedTuple):

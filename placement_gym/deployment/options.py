@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from placement_gym.models.given import Given
-from placement_gym.models.shapes import Shapes
-from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.objectives import Objective, find_objective
+from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.workloads import Objective, find_objective
 
 DEFAULT_GRANULARITY = "fused"
 

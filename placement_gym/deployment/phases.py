@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import holds_model
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.verdicts import UNDECIDED, WITHIN_NOISE, YES, judge
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.ratios import join_noise
+from placement_gym.backends import UNDECIDED, WITHIN_NOISE, YES, Measurement, judge
+from placement_gym.backends.measured import MeasuringBackend, holds_model
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import FloatArray, join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.deployment.rounds import show_rounds
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 LABEL = "phases"
 """Label of the row of two placements."""

@@ -11,24 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.measured.kept_profiles import (
+from placement_gym.backends.measured import (
+    F32_TOLERANCE,
+    QUICK,
+    MeasuringBackend,
     explain_interrupt,
     kept_profile,
     load_or_measure,
+    n_measurements,
 )
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import n_measurements
-from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.measured.tolerance import F32_TOLERANCE
-from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.files import check_output_folder, keep_results, safe_name
+from placement_gym.base import check_output_folder, flat_keywords, keep_results, safe_name
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
 from placement_gym.deployment.phases import report_phases
 from placement_gym.deployment.plan_files import Document, export_winner, make_document, write_files
 from placement_gym.deployment.selection import select
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import Problem
 
 RIVALS = 5
 """Candidates besides single devices: ours, as most problems have so many that differ."""

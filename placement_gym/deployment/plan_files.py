@@ -8,21 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import warn_user
-from placement_gym.base.files import make_output_folder, replace_files
-from placement_gym.base.json_file import write_json
-from placement_gym.base.plain import to_plain
+from placement_gym.base import make_output_folder, replace_files, to_plain, warn_user, write_json
 from placement_gym.deployment.candidates import Candidate, explain_candidates
 from placement_gym.deployment.memory import describe_fit, describe_use, report_memory
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection
-from placement_gym.hardware.devices import collect_cautions
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable, costs_beside
-from placement_gym.problem.placement import Placement, describe_gain, describe_saved
-from placement_gym.problem.problem import Problem
-from placement_gym.view.figures.placement import draw_placement
-from placement_gym.view.figures.style import draw_if_possible
+from placement_gym.hardware import collect_cautions
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Placement, Problem, describe_gain, describe_saved
+from placement_gym.problem.costs import CostTable, costs_beside
+from placement_gym.view.figures import draw_if_possible, draw_placement
 
 Document = dict[str, Any]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.verdicts import NO, UNDECIDED, WITHIN_NOISE, YES, judge_row
-from placement_gym.base.errors import EngineError
-from placement_gym.base.ratios import join_noise
+from placement_gym.backends import NO, UNDECIDED, WITHIN_NOISE, YES, Measurement, judge_row
+from placement_gym.base import EngineError, join_noise
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.models.members import Member
+from placement_gym.models import Member
 
 
 def make_rows(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.models import prepare
-from placement_gym.models.loading import number
-from placement_gym.problem.placement import Placement
+from placement_gym.models import number, prepare
+from placement_gym.problem import Placement
 
 if TYPE_CHECKING:
     import openvino as ov

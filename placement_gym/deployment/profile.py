@@ -6,23 +6,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from placement_gym.backends.measured.kept_profiles import (
+from placement_gym.backends.measured import (
     explain_interrupt,
     kept_profile,
     load_or_measure,
     profile_path,
 )
-from placement_gym.base.files import (
-    check_output_file,
-    keep_results,
-    make_output_folder,
-    name_output_file,
-)
+from placement_gym.base import check_output_file, keep_results, make_output_folder, name_output_file
 from placement_gym.deployment.granularity import build_backend_to_split
-from placement_gym.hardware.device_requests import DevicesArgument
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import DevicesArgument
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 FILE = "profile.json"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.progress import progress_bar
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import MeasuringBackend, OnRounds
+from placement_gym.base import progress_bar
 
 
 @contextmanager

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import EngineError
-from placement_gym.base.progress import progress_bar
-from placement_gym.base.shown_task import show_step
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import MeasuringBackend, OnRounds
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import EngineError, progress_bar, show_step
 from placement_gym.deployment.candidates import (
     Candidate,
     add_variants,
@@ -22,8 +20,7 @@ from placement_gym.deployment.candidates import (
 from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.deployment.rounds import show_rounds
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.costs import CostTable, parse_schedule
 
 UNCONFIRMED = "its fastest split was not measured again"
 

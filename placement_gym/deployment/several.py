@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.structure import Structure
-from placement_gym.models.union import split_union
-from placement_gym.problem.placement import Placement
+from placement_gym.graph import Structure, extract_spec
+from placement_gym.models import split_union
+from placement_gym.problem import Placement
 
 if TYPE_CHECKING:
     import openvino as ov

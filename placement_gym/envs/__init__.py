@@ -1,1 +1,5 @@
 """Environments: observation, reward, info, episodes, and what ``gym.make`` calls."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,11 +14,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import Float32Array, FloatArray, IntArray
+from placement_gym.base import Float32Array, FloatArray, IntArray
 from placement_gym.envs.scaling import LOG_DIVISOR, IndexBox
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import Tasks
 
 DEVICE_FEATURES = ("limit", "limited", "host", "mean_ms", "submodel_ms")
 """Columns of ``devices``: bytes that fit; whether less than the model fits; whether it computes in

@@ -12,24 +12,21 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.backends.protocol import Backend, Batch, Measurement
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.arrays import BoolArray, IntArray, UInt8
+from placement_gym.backends import Backend, Batch, Measurement, SingleDeviceResults
+from placement_gym.base import BoolArray, IntArray, UInt8, flat_keywords
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.options import RENDER_MODES, EnvOptions
-from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.objectives import find_objective
+from placement_gym.problem import LEVELS, PLACEMENT_ALONE, ActionLayout, Problem
+from placement_gym.workloads import find_objective
 
 if TYPE_CHECKING:
     from placement_gym.envs.render import Painter
-    from placement_gym.problem.costs.table import CostTable
-    from placement_gym.problem.placement import Placement
-    from placement_gym.solvers.repair import RepairPrices
+    from placement_gym.problem import Placement
+    from placement_gym.problem.costs import CostTable
+    from placement_gym.solvers import RepairPrices
 
 
 def ignore_repairs(repaired: BoolArray) -> None:
@@ -376,7 +373,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
         Where limits do not forbid a placement, only support is repaired.
         """
-        from placement_gym.solvers.repair import repair
+        from placement_gym.solvers import repair
 
         if not self.backend.limits_weights:
             self.problem.check(assignments)
@@ -386,7 +383,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     @cached_property
     def repair_prices(self) -> RepairPrices:
         """Costs that a repair minimises."""
-        from placement_gym.solvers.repair import RepairPrices
+        from placement_gym.solvers import RepairPrices
 
         return RepairPrices.of(self.problem, self.known_costs)
 
@@ -413,7 +410,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def placement(self) -> Placement:
         """The current placement, to save or to compile with."""
-        from placement_gym.problem.placement import Placement
+        from placement_gym.problem import Placement
 
         return Placement.of(self.problem, self.assignment, self.graph)
 

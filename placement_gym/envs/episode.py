@@ -9,10 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.problem import Problem, parse_assignment
+from placement_gym.base import IntArray, UserError, check_choice
+from placement_gym.problem import Problem, parse_assignment
 
 PLACEMENT = "placement"
 """The one option of ``reset``."""

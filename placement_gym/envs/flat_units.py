@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import Float32Array, FloatArray, IntArray
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import Float32Array, FloatArray, IntArray
+from placement_gym.solvers import Tasks
 
 COLUMNS = ("own", "incoming", "outgoing", "total", "near", "finish", "producer", "memory")
 """What an observation has of each device, in its order; ``PerUnitEnv`` says what they mean."""

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.problem import Problem, assignment_hash
+from placement_gym.backends import Measurement, SingleDeviceResults
+from placement_gym.base import IntArray
+from placement_gym.problem import Problem, assignment_hash
 
 
 def make_info(

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from placement_gym.base.errors import UserError, raise_interrupt, unknown_name
+from placement_gym.base import UserError, raise_interrupt, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.measured_per_unit import measured_per_unit

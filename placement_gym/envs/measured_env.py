@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.base.arguments import (
+from placement_gym.backends import CachedBackend
+from placement_gym.backends.measured import TimingProtocol
+from placement_gym.base import (
     check_choice,
     check_flag,
     check_integer,
@@ -16,9 +16,9 @@ from placement_gym.base.arguments import (
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.objectives import find_objective
+from placement_gym.hardware import DevicesArgument, resolve_devices
+from placement_gym.models import ModelSpec
+from placement_gym.workloads import find_objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class MeasuredEnv(DevicePlacementEnv):
         if costs is not None:
             check_choice("costs", costs, ("profiled",))
         # Imported here, because `import placement_gym` must not load OpenVINO.
-        from placement_gym.backends.measured.assembly import build_measured_backend
+        from placement_gym.backends.measured import build_measured_backend
 
         backend = build_measured_backend(
             spec,

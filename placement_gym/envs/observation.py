@@ -12,17 +12,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from placement_gym.base.arguments import check_flag, check_integer
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import BoolArray, FloatArray, IntArray, UserError, check_flag, check_integer
 from placement_gym.envs.scaling import GRAPH_IDS, LOG_DIVISOR, IndexBox
 from placement_gym.graph import features
-from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import LEVELS, PLACEMENT_ALONE, ActionLayout, Problem
 
 if TYPE_CHECKING:
     from placement_gym.envs.device_table import DeviceTable
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 Observation = dict[str, NDArray[Any]]
 

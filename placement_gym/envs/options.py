@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.base.arguments import MAX_HORIZON, check_choice, check_flag, parse_count
+from placement_gym.base import MAX_HORIZON, check_choice, check_flag, parse_count
 
 RENDER_MODES = ["ansi", "human", "rgb_array"]
 

@@ -9,23 +9,17 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from placement_gym.backends.protocol import Backend, Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError
+from placement_gym.backends import Backend, BackendWrapper, Measurement
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import BoolArray, FloatArray, IntArray, UInt8, UserError, check_choice
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
 from placement_gym.envs.flat_units import FlatUnits
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.scaling import IndexBox
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.decisions import check_placement_alone
-from placement_gym.problem.free_memory import free_memory_mask
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import Placement, Problem, check_placement_alone, free_memory_mask
+from placement_gym.problem.costs import CostTable
 
 STARTS = ("first", "best-single", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "saving", "final")

@@ -10,8 +10,7 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
 from placement_gym.envs.episode import PLACEMENT
 from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
 from placement_gym.envs.same_step import Info, SameStepVectorEnv

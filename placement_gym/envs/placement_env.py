@@ -9,8 +9,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.decisions import check_placement_alone
+from placement_gym.problem import check_placement_alone
+from placement_gym.problem.costs import Semantics
 
 
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:

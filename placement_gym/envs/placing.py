@@ -6,11 +6,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.envs.episode import Policy, play_episode
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.sizes import check_sizes, read_sizes
-from placement_gym.problem.placement import Placement
+from placement_gym.problem import Placement
 
 
 def place(model: Policy, env: gym.Env[Any, Any]) -> Placement:

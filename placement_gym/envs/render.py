@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.base.texts import format_bytes, make_printable
-from placement_gym.problem.problem import Problem
+from placement_gym.backends import Measurement
+from placement_gym.base import IntArray, UInt8, format_bytes, make_printable
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
-    from placement_gym.view.figures.film import Film
+    from placement_gym.view.figures import Film
 
 LINE_LETTERS = 72
 LETTERS = ascii_uppercase + ascii_lowercase + digits
@@ -71,7 +70,7 @@ class Painter:
 
     def render_rgb(self, problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
         """(height, width, 3) picture of the graph, coloured by device."""
-        from placement_gym.view.figures.film import Film
+        from placement_gym.view.figures import Film
 
         if self.film is None or self.film.problem is not problem:
             self.film = Film(problem)

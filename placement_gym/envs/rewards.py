@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError, check_choice
 
 
 class Outcome(Protocol):

@@ -12,8 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError, check_integer
 from placement_gym.envs.options import RENDER_MODES
 
 Info = dict[str, Any]

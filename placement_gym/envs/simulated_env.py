@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.base import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
-from placement_gym.hardware.device_requests import DevicesArgument
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.decisions import PLACEMENT_ALONE
+from placement_gym.hardware import DevicesArgument
+from placement_gym.models import ModelSpec
+from placement_gym.problem import PLACEMENT_ALONE
+from placement_gym.problem.costs import parse_schedule
 
 if TYPE_CHECKING:
-    from placement_gym.backends.simulated.joint import JointBackend
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.backends.simulated import JointBackend
+    from placement_gym.problem.costs import CostTable
 
 
 class SimulatedEnv(DevicePlacementEnv):
@@ -158,7 +157,7 @@ class SimulatedEnv(DevicePlacementEnv):
         # Where actions also decide priority or fusion, the backend evaluates rows of all.
         self.exact: SimulatedBackend | JointBackend = self.simulated
         if not self.layout.alone:
-            from placement_gym.backends.simulated.joint import JointBackend
+            from placement_gym.backends.simulated import JointBackend
 
             self.exact = self.backend = JointBackend(self.simulated, self.layout)
 

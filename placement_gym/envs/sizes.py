@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.envs.scaling import IndexBox
 
 Sizes = dict[str, int]

@@ -10,9 +10,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_choice, check_integer, check_sequence, flat_keywords
-from placement_gym.base.arrays import UInt8
-from placement_gym.base.errors import UserError
+from placement_gym.base import (
+    UInt8,
+    UserError,
+    check_choice,
+    check_integer,
+    check_sequence,
+    flat_keywords,
+)
 from placement_gym.envs.options import RENDER_MODES
 from placement_gym.envs.render import Painter
 from placement_gym.envs.stream_problem import (
@@ -22,18 +27,19 @@ from placement_gym.envs.stream_problem import (
     make_weights_space,
     read_weights,
 )
-from placement_gym.graph.families.problems import SEEDS, split_of_seed
-from placement_gym.graph.families.stream import (
+from placement_gym.graph import FAMILIES
+from placement_gym.graph.families import (
     MAX_DEVICES,
     MAX_EDGES,
     MAX_UNITS,
     MIN_UNITS,
+    SEEDS,
     StreamProblems,
+    split_of_seed,
 )
-from placement_gym.graph.generated import FAMILIES
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.list_policy.statistics import LARGEST, N_STATISTICS
+from placement_gym.hardware import DevicesArgument, resolve_devices
+from placement_gym.problem.costs import PRESETS
+from placement_gym.solvers.list_policy import LARGEST, N_STATISTICS
 
 WEIGHTS, UNITS = "weights", "units"
 STATISTICS, GRAPH = "statistics", "graph"

@@ -10,24 +10,24 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.backends.protocol import PENALTY
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError
+from placement_gym.backends import PENALTY
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.base import FloatArray, IntArray, UInt8, UserError
 from placement_gym.envs.observation import Observer
-from placement_gym.graph.families.problems import SampledProblem
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.list_policy.floors import earliest_finish
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
-from placement_gym.solvers.list_policy.statistics import compute_statistics
+from placement_gym.graph.families import SampledProblem
+from placement_gym.models import ModelSpec
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers import fill_in_order
+from placement_gym.solvers.list_policy import (
+    N_WEIGHTS,
+    ListScheduler,
+    compute_statistics,
+    earliest_finish,
+)
 
 if TYPE_CHECKING:
-    from placement_gym.problem.costs.cost_graph import CostGraph
+    from placement_gym.problem.costs import CostGraph
 
 CACHE_SIZE = 1024
 """Problems in the cache: ours, a fifth of a gigabyte."""

@@ -10,13 +10,11 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.arrays import BoolArray, FloatArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import BoolArray, FloatArray, UserError, check_integer
 from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.stream_problem import read_weights
-from placement_gym.solvers.list_policy.scheduler import find_best_of_each
+from placement_gym.solvers.list_policy import find_best_of_each
 
 
 class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):

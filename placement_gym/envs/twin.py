@@ -7,12 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
 from placement_gym.envs.env import DevicePlacementEnv, ignore_repairs
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.problem.costs import parse_schedule
 
 
 def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:

@@ -10,10 +10,15 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from placement_gym.backends.protocol import Measurement, compute_cost_ms
-from placement_gym.base.arguments import check_integer, parse_count
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.backends import Measurement, compute_cost_ms
+from placement_gym.base import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    UserError,
+    check_integer,
+    parse_count,
+)
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import read_starts

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.texts import join_words
+from placement_gym.base import BoolArray, IntArray, UserError, join_words, warn_user
 from placement_gym.graph.bodies import count_iterations, is_static, list_bodies, smallest_shape
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
-from placement_gym.models.data_shapes import FoundShapes, state_found_shapes
-from placement_gym.models.given import Given
-from placement_gym.models.members import list_members
-from placement_gym.models.shapes import list_dynamic
-from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.kinds import make_request
-from placement_gym.workloads.request import Request
+from placement_gym.models import (
+    FoundShapes,
+    Given,
+    ModelSpec,
+    list_dynamic,
+    list_members,
+    state_found_shapes,
+)
+from placement_gym.workloads import Request, make_request
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -42,13 +42,13 @@ def extract(
     """Extract the operator graph of a model with unique friendly names.
 
     Args:
-        model: A model as ``models.load`` returns it.
+        model: A model as ``load_model`` returns it.
         view: ``"raw"`` keeps every IR node. ``"folded"`` assigns constants, weight converts and
             shape chains to the operator that reads them first, each Parameter to its first
             reader, each Result to its producer, and nodes that only round an activation, as
             ``FakeQuantize``, to all operators that read it.
         scenario: Of a model with state; None is ``"chat"``. See ``Conversation.parse``.
-        inputs: As for ``models.load``.
+        inputs: As for ``load_model``.
         found: Shapes that the data decide, see ``Inspection``; None takes unknown sizes as 1.
 
     Raises:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.kernels import kernel
+from placement_gym.base import FloatArray, IntArray, kernel
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 

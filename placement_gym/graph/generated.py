@@ -9,16 +9,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.graph.families.convolutions import (
+from placement_gym.base import IntArray, UserError, suggest
+from placement_gym.graph.families import (
+    attention,
     branching,
     densely_connected,
     dilated,
+    experts,
+    recurrent,
+    translation,
     u_shaped,
 )
-from placement_gym.graph.families.recurrent import recurrent, translation
-from placement_gym.graph.families.transformers import attention, experts
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import NAME as SYNTHETIC
 from placement_gym.graph.synthetic import (

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 BYTES_OF_F32 = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import earliest_levels
 

@@ -9,11 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.models.data_shapes import FoundShapes
-from placement_gym.models.members import Member
-from placement_gym.workloads.inference import Inference
-from placement_gym.workloads.request import Request
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.models import FoundShapes, Member
+from placement_gym.workloads import Inference, Request
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError
+from placement_gym.base import CompileError, IntArray
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray
+from placement_gym.base import BoolArray
 from placement_gym.graph.bodies import list_all_nodes
 from placement_gym.graph.operators import QUANTIZE, OpGraph
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base import IntArray
 from placement_gym.graph.bodies import smallest_shape
 from placement_gym.graph.flops import FREE
 

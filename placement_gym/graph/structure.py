@@ -9,9 +9,9 @@ from functools import cached_property
 from operator import eq
 from typing import Any
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.graph.operators import OpGraph
-from placement_gym.models.shapes import to_text
+from placement_gym.models import to_text
 
 CHANGING = (
     "Constant Parameter Result Convert Transpose Reshape Squeeze Unsqueeze Concat Split "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base import BoolArray, IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.units import contract, join_states, label_components, sort_labels
 

@@ -11,8 +11,7 @@ from math import prod
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, round_significant
-from placement_gym.base.errors import UserError
+from placement_gym.base import FloatArray, IntArray, UserError, round_significant
 from placement_gym.graph.graph_builder import op_graph
 from placement_gym.graph.operators import OpGraph
 
@@ -125,9 +124,9 @@ def recurrent(name: str, n: int) -> OpGraph:
 def stacked_bert(name: str, n: int) -> OpGraph:
     """Copies of the built-in BERT of eight tokens, each reading the previous one's result."""
     from placement_gym.graph.extract import extract
-    from placement_gym.models import load
+    from placement_gym.models import load_model
 
-    block = extract(load("bert-8"), "folded")
+    block = extract(load_model("bert-8"), "folded")
     copies = max(n // len(block), 1)
     shift = np.arange(copies)[:, None] * len(block)
     ends = np.flatnonzero(block.out_degree() == 0)

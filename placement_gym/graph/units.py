@@ -8,8 +8,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import IntArray, UserError
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.states import READER, WRITER
 

@@ -1,1 +1,5 @@
 """Devices: their specifications, presets, memory pools, and what this machine has."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

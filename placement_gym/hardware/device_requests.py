@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.arrays import MAX_DEVICES
-from placement_gym.base.errors import UserError, suggest, warn_user
+from placement_gym.base import MAX_DEVICES, UserError, suggest, warn_user
 from placement_gym.hardware.devices import NATIVE_PRECISION, PRESETS, DeviceSpec
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
     if devices in PRESETS:
         return PRESETS[devices]
     if Path(devices).suffix == ".json":
-        from placement_gym.base.schemas.reading import load_valid
+        from placement_gym.base.schemas import load_valid
 
         return load_valid(devices, parse_list, "a valid list of devices", megabytes=1)
     return parse_testbed(devices) or parse_counts(devices) or parse_list(devices.split(","))

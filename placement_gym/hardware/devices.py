@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from placement_gym.base.arguments import (
+from placement_gym.base import (
     MAX_INTEGER,
+    UserError,
     check_choice,
     check_integer,
     check_not_negative,
+    unknown_name,
 )
-from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties, write_value
 
 PRECISIONS = ("f32", "f16", "bf16")

@@ -8,9 +8,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import CompileError, UserError, suggest
-from placement_gym.base.processes.signal_stack import keep_signal_stack
-from placement_gym.base.texts import last_line
+from placement_gym.base import CompileError, UserError, last_line, suggest
+from placement_gym.base.processes import keep_signal_stack
 from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec, identify_device
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.hardware.devices import DeviceSpec
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from placement_gym.base.errors import UserError, suggest
+from placement_gym.base import UserError, suggest
 
 MAX_VALUE = 64
 OF_BOTH = frozenset(

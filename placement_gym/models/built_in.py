@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
+from placement_gym.base import UserError, join_words
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import last_line
+from placement_gym.base import UserError, last_line
 from placement_gym.models.shapes import (
     Shapes,
     explain_dynamic,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import MAX_LISTED_NAMES, UserError, unknown_name
-from placement_gym.base.texts import join_words
+from placement_gym.base import MAX_LISTED_NAMES, UserError, join_words, unknown_name
 from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import (
     copy_tensor,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import safe_name
+from placement_gym.base import UserError, safe_name, unknown_name
 from placement_gym.models.built_in import GENERATED, match_built_in
 from placement_gym.models.given import SIZES, Given, states_sizes
 from placement_gym.models.members import KEY, Member, join_names, list_members

@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import is_file, is_path, list_neighbours
-from placement_gym.base.texts import last_line
+from placement_gym.base import UserError, is_file, is_path, last_line, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.given import SIZES, Given, OwnInputs, states_sizes
@@ -58,7 +56,7 @@ def model_of_placement(given: Any) -> Iterator[None]:
         ) from error
 
 
-def load(
+def load_model(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
     inputs: Given | None = None,
@@ -94,7 +92,7 @@ def load(
     if len(models) > 1:
         from placement_gym.models.joining import load_union
 
-        return load_union(models, shapes, inputs, partial(load, extension=extension))
+        return load_union(models, shapes, inputs, partial(load_model, extension=extension))
     ((model, _),) = models
     if not isinstance(model, (str, Path, ov.Model)) or str(model).endswith(".json"):
         raise UnsupportedModelError(

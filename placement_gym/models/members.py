@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_path
+from placement_gym.base import UserError, is_path
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -6,7 +6,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.models.builder import Builder, Tensor
 
 STAGES = (

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_path, replace_file
-from placement_gym.base.texts import join_words
+from placement_gym.base import UserError, is_path, join_words, replace_file
 from placement_gym.models.input_reader import InputReader
 from placement_gym.models.tensors import is_whole, read_values
 

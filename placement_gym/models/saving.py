@@ -6,7 +6,7 @@ import copyreg
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.files import FileError, make_temporary_folder, replace_file
+from placement_gym.base import FileError, make_temporary_folder, replace_file
 
 if TYPE_CHECKING:
     import openvino as ov

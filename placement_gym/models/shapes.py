@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.texts import last_line
+from placement_gym.base import UserError, last_line, unknown_name
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.files import make_temporary_folder
+from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
 from placement_gym.models.given import Given, read_older, states_sizes
-from placement_gym.models.loading import list_models, load
+from placement_gym.models.loading import list_models, load_model
 from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
@@ -30,15 +29,15 @@ class ModelSpec:
     """The model that is placed, its units, and its sizes.
 
     Attributes:
-        model: Name, path or model, see ``models.load``; or a workload's ``.json``, or the name of
+        model: Name, path or model, see ``load_model``; or a workload's ``.json``, or the name of
             a generated graph, which can only be simulated. A list of models becomes a tuple, one
             of a single model that model.
         granularity: What a unit is, see ``graph.units.group``.
         graph: View of the operators, see ``graph.extract.extract``.
-        shapes: Sizes that bind dynamic dimensions, see ``models.load``.
-        inputs: Inputs of the user's own, see ``models.load``.
+        shapes: Sizes that bind dynamic dimensions, see ``load_model``.
+        inputs: Inputs of the user's own, see ``load_model``.
         scenario: What one run of a model with state is, see ``Conversation.parse``.
-        extension: Library of operators that OpenVINO lacks, see ``models.load``.
+        extension: Library of operators that OpenVINO lacks, see ``load_model``.
 
     Raises:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
@@ -74,8 +73,8 @@ class ModelSpec:
         return self.granularity == "fused"
 
     def load(self) -> ov.Model:
-        """Load the model, see ``models.load``."""
-        return load(self.model, self.shapes, self.inputs, self.extension)
+        """Load the model, see ``load_model``."""
+        return load_model(self.model, self.shapes, self.inputs, self.extension)
 
     def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
         """The same with another model and inputs, unless these are None, bound to shapes."""

@@ -1,1 +1,5 @@
 """A placement problem: units, devices, placements, the layout of an action, and costs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,10 +6,9 @@ from math import prod
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.base import BoolArray, FloatArray
+from placement_gym.graph import OpGraph, Units
+from placement_gym.hardware import DeviceSpec
 
 BYTES_OF_TYPE = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
 """Bytes of an element by OpenVINO's name of its type; other types have four."""

@@ -13,16 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import read_bytes
-from placement_gym.base.schemas.files import ConstraintFields
-from placement_gym.base.schemas.kinds import refuse_file
-from placement_gym.base.schemas.reading import check, parse_json
-from placement_gym.base.schemas.studies import parse_yaml
-from placement_gym.base.texts import join_words
-from placement_gym.graph.operators import OpGraph
+from placement_gym.base import BoolArray, UserError, check_choice, join_words, read_bytes, suggest
+from placement_gym.base.schemas import ConstraintFields, check, parse_json, parse_yaml, refuse_file
+from placement_gym.graph import OpGraph
 from placement_gym.problem.problem import Problem
 
 MAX_FILE_BYTES = 2**22

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import IntArray, UserError
 from placement_gym.problem.problem import Problem
 
 PLACEMENT, PRIORITY, FUSION = "placement", "priority", "fusion"

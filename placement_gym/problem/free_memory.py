@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 
 

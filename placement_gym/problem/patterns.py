@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray, round_significant
+from placement_gym.base import IntArray, round_significant
 from placement_gym.problem.problem import Problem
 
 MAX_RUNS = 8

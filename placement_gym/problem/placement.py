@@ -9,16 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.json_file import JsonFile
-from placement_gym.base.ratios import UNMEASURABLE, format_ratio
-from placement_gym.base.texts import join_words
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.structure import Structure, describe_difference, match
-from placement_gym.hardware.device_requests import parse_list
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.given import SIZES
-from placement_gym.models.spec import ModelSpec
+from placement_gym.base import UNMEASURABLE, IntArray, JsonFile, format_ratio, join_words
+from placement_gym.graph import OpGraph, Structure, describe_difference, match
+from placement_gym.hardware import DeviceSpec, parse_list
+from placement_gym.models import SIZES, ModelSpec
 from placement_gym.problem.problem import PlacementMismatchError, Problem, parse_assignment
 
 FORMAT = 1
@@ -203,7 +197,7 @@ class Placement(JsonFile):
 
     @classmethod
     def of_json(cls, values: Any) -> Self:
-        from placement_gym.base.schemas.files import PlacementFields
+        from placement_gym.base.schemas import PlacementFields
 
         fields = PlacementFields.read(values, FORMAT)
         return cls(

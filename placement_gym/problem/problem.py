@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import format_bytes_apart, join_words
-from placement_gym.graph.units import Units
-from placement_gym.hardware.devices import DeviceSpec, is_testbed
-from placement_gym.hardware.memory_groups import MemoryGroups
+from placement_gym.base import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    UserError,
+    format_bytes_apart,
+    join_words,
+)
+from placement_gym.graph import Units
+from placement_gym.hardware import DeviceSpec, MemoryGroups, is_testbed
 from placement_gym.problem.allocations import fits_allocations
 
 
@@ -218,7 +222,7 @@ class Problem:
 
     def count_submodels(self, assignment: NDArray[np.integer[Any]]) -> int:
         """The number of submodels that a placement needs."""
-        from placement_gym.graph.submodels import acyclic_submodels
+        from placement_gym.graph import acyclic_submodels
 
         operator_devices = assignment[self.units.of_operator].astype(np.int64)
         return int(acyclic_submodels(self.units.graph, operator_devices).max()) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base import FloatArray, UInt8
 from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
 from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.simulator import TimedSchedule

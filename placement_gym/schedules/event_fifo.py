@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import kernel, signed
+from placement_gym.base import FloatArray, UInt8, kernel, signed
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2

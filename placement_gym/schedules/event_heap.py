@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import kernel
+from placement_gym.base import FloatArray, UInt8, kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Channels, Program
 

@@ -7,14 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, Int32, UInt8
-from placement_gym.base.errors import UserError
-from placement_gym.base.kernels import kernel
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.analytic import time_parts
-from placement_gym.problem.costs.rooflines import roofline
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.base import FloatArray, Int32, UInt8, UserError, kernel
+from placement_gym.graph import OpGraph
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem.costs import CostTable, roofline, time_parts
 from placement_gym.schedules.program import Program, Readings
 
 NOTHING = -1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.problem.problem import Problem
+from placement_gym.base import IntArray, UInt8
+from placement_gym.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8, UInt32
-from placement_gym.base.kernels import kernel
+from placement_gym.base import FloatArray, UInt8, UInt32, kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.lanes import LANES, fill_lanes
 from placement_gym.schedules.program import Channels, Program, Readings

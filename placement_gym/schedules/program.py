@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, Int32, IntArray, UInt32
-from placement_gym.graph.operators import OpGraph, Tensors
-from placement_gym.graph.units import Units, label_components
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.base import FloatArray, Int32, IntArray, UInt32
+from placement_gym.graph import OpGraph, Tensors, Units, label_components
+from placement_gym.problem.costs import CostTable
 
 
 class Program(NamedTuple):

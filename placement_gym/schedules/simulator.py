@@ -7,11 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.base.lazy import import_name
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.semantics import CHOICES, Semantics
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.base import FloatArray, IntArray, UInt8, UInt32, import_name
+from placement_gym.graph import Units
+from placement_gym.problem.costs import CHOICES, CostTable, Semantics
 from placement_gym.schedules.held_bytes import peak_bytes
 from placement_gym.schedules.lanes import fill_lanes
 from placement_gym.schedules.program import (
@@ -61,7 +59,7 @@ class Simulator:
         graph = self.units.graph
         if not graph.states:
             return Flow.of(graph), self.program.unit, graph.model_of
-        from placement_gym.graph.submodels import join_operators
+        from placement_gym.graph import join_operators
 
         joined, _, first = join_operators(graph)
         return Flow.of(joined), self.program.unit[first], graph.model_of[first]

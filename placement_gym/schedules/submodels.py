@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray, UInt8, UInt32
-from placement_gym.base.kernels import inlined_part, kernel, part, signed
+from placement_gym.base import IntArray, UInt8, UInt32, inlined_part, kernel, part, signed
 from placement_gym.schedules.program import Flow
 
 PLACE, ROOT, LEVEL, ORDER, BEGIN, HEIGHT, LATEST, MEETS = range(8)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.base.kernels import kernel
+from placement_gym.base import FloatArray, IntArray, UInt8, kernel
 from placement_gym.schedules.lanes import LANES
 from placement_gym.schedules.program import Program
 

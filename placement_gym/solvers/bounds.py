@@ -7,18 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.beam import MERGE_TOLERANCE, WIDTHS, Beam, widen
+from placement_gym.base import IntArray, now_s
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable, Semantics
+from placement_gym.solvers.beams import MERGE_TOLERANCE, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import limit_memory, serial_program
-from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.programs.max_load import max_load
+from placement_gym.solvers.programs import max_load, path_load
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 

@@ -6,10 +6,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.graph import Units
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 

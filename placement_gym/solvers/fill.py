@@ -14,10 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, check_choice
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 SHARES = ("full", "equal", "limits", "fit")
 EXPERT = re.compile(r".*?(?<!shared_)expert[^/.]*([/.]\d+)?", re.IGNORECASE)

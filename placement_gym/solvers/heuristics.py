@@ -12,12 +12,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.lazy import import_name
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import MAX_CELLS, Interval, cut_grid, window
-from placement_gym.problem.problem import Problem
+from placement_gym.base import IntArray, UserError, import_name
+from placement_gym.problem import MAX_CELLS, Interval, Problem, cut_grid, window
+from placement_gym.problem.costs import CostTable
 
 Named = tuple[str, IntArray]
 SIMPLE = {

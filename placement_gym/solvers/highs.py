@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.clock import now_s
+from placement_gym.base import FloatArray, IntArray, now_s
 from placement_gym.solvers.linear import (
     MAX_TIME,
     MIN_OPTIMUM,

@@ -12,7 +12,7 @@ from math import isfinite, log2
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base import BoolArray, FloatArray, IntArray
 
 MIN_OPTIMUM, MAX_OPTIMUM = 1.0, 2.0**17
 """An optimum in this range of units is accurate: ours, by the solver's absolute tolerances."""

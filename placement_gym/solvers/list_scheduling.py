@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.tasks import Tasks
 
 

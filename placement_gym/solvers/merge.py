@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import IntArray
+from placement_gym.graph import acyclic_submodels
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator, cost_ms
 
 
 def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray) -> IntArray:

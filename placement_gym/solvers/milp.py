@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
-from placement_gym.hardware.memory_groups import MemoryGroups
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, now_s
+from placement_gym.graph import acyclic_submodels, submodel_devices
+from placement_gym.hardware import MemoryGroups
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.solution import Solution, reaches

@@ -6,10 +6,9 @@ from itertools import product
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 MAX_ASSIGNMENTS = 2**16
 """Assignments of models to devices that are tried, at most: ours."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 

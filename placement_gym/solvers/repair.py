@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.graph.operators import Tensors
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import Tensors, Units
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.tasks import Tasks
 
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import inlined_part, kernel, signed
+from placement_gym.base import BoolArray, FloatArray, IntArray, inlined_part, kernel, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base import IntArray
 
 ROUNDING = 1e-9
 """Relative error of a sum of times, at most: ours, far above that of 100,000 float64 terms."""

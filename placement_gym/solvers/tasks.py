@@ -7,12 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.operators import Tensors
-from placement_gym.graph.units import Units, merge_cycles
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.program import upward_rank
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.graph import Tensors, Units, merge_cycles
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import upward_rank
 
 
 @dataclass(frozen=True, eq=False)

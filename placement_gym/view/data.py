@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
-from placement_gym.backends.simulated.transfers import schedule_transfers
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.texts import make_printable
-from placement_gym.graph.layout import lay_out
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.graph.units import Units
-from placement_gym.hardware.devices import collect_cautions
-from placement_gym.view.figures.style import COLOURS
+from placement_gym.backends.simulated import SimulatedBackend, schedule_transfers, uint8
+from placement_gym.base import FloatArray, IntArray, make_printable
+from placement_gym.graph import Units, acyclic_submodels, lay_out
+from placement_gym.hardware import collect_cautions
+from placement_gym.view.figures import COLOURS
 from placement_gym.view.scene import Scene, Shown
 
 Values = dict[str, Any]

@@ -13,8 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.hardware.devices import collect_cautions
+from placement_gym.base import UserError
+from placement_gym.hardware import collect_cautions
 
 if TYPE_CHECKING:
     from placement_gym.view.scene import Scene
@@ -83,8 +83,7 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
     Raises:
         FileError: The file cannot be written.
     """
-    from placement_gym.view.figures.placement import draw_placement
-    from placement_gym.view.figures.style import save
+    from placement_gym.view.figures import draw_placement, save
 
     placement, problem = scene.placements[0], scene.backend.problem
     save(draw_placement(problem, placement.assignment, make_title(scene)), Path(path), follow=True)

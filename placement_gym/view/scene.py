@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import (
+from placement_gym.backends import SingleDeviceResults
+from placement_gym.backends.simulated import (
+    SimulatedBackend,
     SimulatedProblem,
     build_simulated_problem,
     make_problem,
 )
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units, contract, sort_labels
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import PlacementMismatchError
+from placement_gym.base import IntArray
+from placement_gym.graph import OpGraph, Units, contract, sort_labels
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Placement, PlacementMismatchError
+from placement_gym.problem.costs import parse_schedule
 
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""

@@ -1,1 +1,5 @@
 """The workload of one evaluation: the inferences of a request, and the order of requests."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

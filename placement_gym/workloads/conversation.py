@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError
-from placement_gym.models.given import Given
-from placement_gym.models.loading import read_own
+from placement_gym.base import FloatArray, UserError
+from placement_gym.models import Given, read_own
 from placement_gym.workloads.request import Shaped
 from placement_gym.workloads.scenario import Scenario
 from placement_gym.workloads.steps import Step, find_fixed_sizes, shape_nodes_at_step

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from placement_gym.base.errors import UserError
-from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds, shape_nodes
-from placement_gym.models.given import Given
-from placement_gym.models.loading import read_own
-from placement_gym.models.shapes import list_dynamic
+from placement_gym.base import UserError
+from placement_gym.models import (
+    Given,
+    find_data_shapes,
+    list_dynamic,
+    raise_to_bounds,
+    read_own,
+    shape_nodes,
+)
 from placement_gym.workloads.request import Request, Shaped
 
 if TYPE_CHECKING:

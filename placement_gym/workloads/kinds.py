@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.base.lazy import import_name
-from placement_gym.models.given import Given
-from placement_gym.models.stateful import is_stateful
+from placement_gym.base import import_name
+from placement_gym.models import Given, is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
 
@@ -24,7 +23,7 @@ def make_request(
     """The inferences of one request of a model.
 
     Args:
-        model: As ``models.load`` returns it.
+        model: As ``load_model`` returns it.
         scenario: As for ``gym.make``.
         inputs: As for ``gym.make``.
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from placement_gym.base.arguments import check_choice, check_integer
-from placement_gym.base.errors import UserError
-from placement_gym.models.members import Member
+from placement_gym.base import UserError, check_choice, check_integer
+from placement_gym.models import Member
 from placement_gym.workloads.request import Request
 
 

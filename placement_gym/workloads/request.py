@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.given import Given, OwnInputs
+from placement_gym.base import FloatArray
+from placement_gym.models import DataShapes, Given, OwnInputs
 
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.tensors import Input
+    from placement_gym.models import Input
 
 
 class Shaped(NamedTuple):

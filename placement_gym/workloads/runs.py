@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.models.tensors import Input, read_values
+from placement_gym.base import FloatArray
+from placement_gym.models import Input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.texts import join_words
-from placement_gym.models.data_shapes import DataShapes, bind_sizes
-from placement_gym.models.given import Sample
-from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
-from placement_gym.models.shapes import input_names
-from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
+from placement_gym.base import UserError, join_words, warn_user
+from placement_gym.models import (
+    BEAMS,
+    LENGTHS,
+    MASKS,
+    POSITIONS,
+    DataShapes,
+    Input,
+    Sample,
+    as_input,
+    bind_sizes,
+    input_names,
+    is_foreign,
+    is_named,
+    is_whole,
+)
 from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from placement_gym.base.errors import UserError
-from placement_gym.models.shapes import input_names
-from placement_gym.models.tensors import Input, as_input
+from placement_gym.base import UserError
+from placement_gym.models import Input, as_input, input_names
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inputs
 from placement_gym.workloads.samples import draw

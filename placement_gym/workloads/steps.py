@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import last_line
-from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.given import OwnInputs
-from placement_gym.models.named_inputs import (
+from placement_gym.base import UserError, last_line
+from placement_gym.models import (
     ENCODER,
     GROWING_MASKS,
     POSITIONS,
     TOKENS,
+    DataShapes,
+    Input,
+    OwnInputs,
+    SizesError,
+    as_input,
     batch_axis,
+    find_batch,
+    input_names,
     is_named,
 )
-from placement_gym.models.shapes import SizesError, input_names
-from placement_gym.models.stateful import find_batch
-from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.samples import sample_input
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from placement_gym.workloads.steps import counts_tokens
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.given import Given
+    from placement_gym.models import Given
     from placement_gym.workloads.scenario import Scenario
 
 

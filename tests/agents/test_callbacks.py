@@ -13,10 +13,10 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
 import agents
-from agents import REINFORCE
 from agents.best import Best, BestPlacements
+from agents.common import REINFORCE
 from agents.common.callbacks import BestPlacementCallback
-from placement_gym.problem.placement import Placement
+from placement_gym.problem import Placement
 
 
 def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:

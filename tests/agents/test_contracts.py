@@ -51,18 +51,17 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import agents
-from agents import AGENTS, REINFORCE
+from agents import AGENTS
 from agents.about import ABOUT, LEARNED, SEARCH, SOLVER
-from agents.common import encoder
+from agents.common import REINFORCE, encoder
 from agents.gdp import GCNPolicy, UnitPPO
 from agents.options import list_options
 from agents.post import Post
-from placement_gym import placement_env, play_episode
-from placement_gym.base.errors import UserError
-from placement_gym.bench.compare import compare
-from placement_gym.bench.run.agents import AgentSpec, load_agent
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.base import UserError
+from placement_gym.bench import compare
+from placement_gym.bench.run import AgentSpec, BenchEnv, load_agent
+from placement_gym.envs import placement_env, play_episode
+from placement_gym.problem.costs import PRESETS
 
 ALGORITHMS: tuple[type[Any], ...] = (PPO, A2C, MaskablePPO, REINFORCE, UnitPPO, Post)
 REFUSED = {

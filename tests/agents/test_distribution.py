@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical
 
-from agents.common.distribution import FORBIDDEN, UnitCategorical, intersect_followers
+from agents.common import FORBIDDEN, UnitCategorical, intersect_followers
 
 B, N, D = 3, 5, 4
 

@@ -13,7 +13,7 @@ from by_hand import cost_table, grouped, made_graph
 from fakes import diamond_costs, diamond_problem
 from learned import simulated
 
-from agents.common.weights import save_weights
+from agents.common import save_weights
 from agents.doppler import make
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import (
@@ -26,11 +26,11 @@ from agents.doppler.episodes import (
 )
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import Schedules, TaskGraph, find_longest, mark_paths
-from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import critical_path
+from placement_gym.base import UserError
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers import critical_path
 
 LIMITED = [
     {"name": "CPU", "roofline": "CPU"},

@@ -16,15 +16,15 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
 
 import agents
-from agents import REINFORCE
+from agents.common import REINFORCE
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.vec_env import vectorize
 from agents.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.hsdag import HSDAGPolicy
 from agents.logits import LogitsPolicy
-from placement_gym import DevicePlacementEnv, DeviceSpec, make_twin
-from placement_gym.base.errors import UserError
-from placement_gym.envs import rewards
+from placement_gym.base import UserError
+from placement_gym.envs import DevicePlacementEnv, make_twin, rewards
+from placement_gym.hardware import DeviceSpec
 
 SMALL: dict[str, dict[str, Any]] = {
     "hsdag": {"policy": {"hidden": 16}},

@@ -13,13 +13,13 @@ import torch
 from learned import SIMULATED, SMALL_GO, simulated
 from learned import small_go as agent
 
-from agents.common.graphs import Graphs, TensorDict
-from agents.common.weights import save_weights
+from agents.common import TensorDict, save_weights
+from agents.common.graphs import Graphs
 from agents.gdp import make, make_gcn, make_trainer
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
-from placement_gym.base.errors import UserError
-from placement_gym.envs.scaling import GRAPH_IDS
+from placement_gym.base import UserError
+from placement_gym.envs import GRAPH_IDS
 
 
 def segments(recompute: bool) -> SegmentAttention:

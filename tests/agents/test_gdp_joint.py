@@ -14,14 +14,14 @@ from learned import MAKERS, SMALL_GO, first_observation
 from learned import small_go as agent
 from stable_baselines3 import PPO
 
-from agents.common.distribution import FORBIDDEN
+from agents.common import FORBIDDEN
 from agents.gdp import make, make_gcn
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.gdp.stages import StagedLikelihood, read_parts
-from placement_gym.base.errors import UserError
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.decisions import DECISIONS
+from placement_gym.base import UserError
+from placement_gym.envs import placement_env
+from placement_gym.problem import DECISIONS
 
 SETS = (DECISIONS[:1], DECISIONS[:2], DECISIONS[::2], DECISIONS)
 

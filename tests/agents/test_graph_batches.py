@@ -16,12 +16,12 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import GATv2Conv, NNConv, SAGEConv
 
 import agents
-from agents.common.encoder import CONVOLUTIONS, Encoder
-from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
+from agents.common import Encoder, GraphBatch, MissingGraphError
+from agents.common.encoder import CONVOLUTIONS
+from agents.common.graphs import Graphs
 from agents.pyg import read_data, to_data
-from placement_gym.base.errors import UserError
-from placement_gym.envs.observation import FEATURES
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.base import UserError
+from placement_gym.envs import FEATURES, read_graph_id
 
 
 def batch(*models: str) -> tuple[GraphBatch, torch.Tensor]:

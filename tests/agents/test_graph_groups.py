@@ -12,7 +12,7 @@ from learned import SIMULATED, first_observation, several, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
-from agents.common.weights import save_weights
+from agents.common import save_weights
 from agents.graph_groups import GraphGroupsPolicy, make
 from agents.graph_groups.networks import Tables
 

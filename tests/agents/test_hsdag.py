@@ -28,13 +28,10 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch_geometric.nn import SAGEConv
 
-from agents import REINFORCE
-from agents.common.encoder import Encoder
-from agents.common.graphs import MissingGraphError
+from agents.common import REINFORCE, Encoder, MissingGraphError
 from agents.hsdag import PRESETS, HSDAGPolicy, groups, make
 from agents.hsdag.networks import Networks
-from placement_gym.envs.episode import play_episode
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs import placement_env, play_episode
 
 CPU = torch.device("cpu")
 PAPER = {"preset": "paper"}

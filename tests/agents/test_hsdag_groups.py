@@ -11,7 +11,7 @@ import torch
 from learned import SIMULATED, first_observation, several
 from stable_baselines3 import PPO
 
-from agents.common.graphs import MIN_COST
+from agents.common import MIN_COST
 from agents.common.vec_env import vectorize as vectorized
 from agents.hsdag import HSDAGOptions, HSDAGPolicy, make
 from agents.hsdag.networks import Groups, Networks

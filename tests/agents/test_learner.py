@@ -18,9 +18,10 @@ from named_agents import make, tight_env
 from stable_baselines3.common.callbacks import ConvertCallback
 
 import agents
-from agents.common.reinforce import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
-from placement_gym import play_episode
-from placement_gym.base.errors import PlacementGymWarning, UserError
+from agents.common import limit_threads
+from agents.common.reinforce import SETTINGS_OF_THE_USER, SMALL_GRAPH
+from placement_gym.base import PlacementGymWarning, UserError
+from placement_gym.envs import play_episode
 
 GREEDY = {"cost_weight": 20.0}
 """All units on the fastest device, which holds a fifth of them."""

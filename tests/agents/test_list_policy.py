@@ -13,8 +13,8 @@ import agents
 import placement_gym
 from agents.list_policy import BestOfK, best_of_k_advantages, export_ppo, make_trainer
 from agents.list_policy.training import PPO_NAME
-from placement_gym.base.errors import UserError
-from placement_gym.envs.stream import StreamEnv
+from placement_gym.base import UserError
+from placement_gym.envs import StreamEnv
 
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SMALL = {"n_problems": 8, "sizes": (50, 100)}

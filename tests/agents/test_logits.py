@@ -16,9 +16,9 @@ import agents
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.networks import RunTable
 from agents.logits import LogitsPolicy
-from placement_gym.base.errors import UserError
-from placement_gym.envs.episode import play_episode
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.base import UserError
+from placement_gym.envs import play_episode
+from placement_gym.solvers import minimum_cut
 
 NAMES = ("logits", "graph-groups")
 LEADER = torch.tensor([[0, 0, 1, 1]])

@@ -20,13 +20,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 import agents
 from agents import AGENTS, LEARNERS
 from agents.about import ABOUT, SEARCH
-from agents.common.distribution import UnitCategorical
+from agents.common import UnitCategorical
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from agents.loading import read_algorithm
 from agents.options import list_options
-from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.bench.run.agents import AgentSpec, load_agent
+from placement_gym.base import PlacementGymWarning, UserError
+from placement_gym.bench.run import AgentSpec, load_agent
 from placement_gym.envs import rewards
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from learned import SIMULATED, simulated
 import agents
 from agents import AGENTS
 from agents.about import SUBSTITUTES, describe_goal
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 
 def test_agents_are_made_by_name_with_their_options() -> None:

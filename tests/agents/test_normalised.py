@@ -13,7 +13,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 
 def learner(name: str, graphs: bool = False, **normalised: Any) -> PPO:

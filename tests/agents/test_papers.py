@@ -14,8 +14,7 @@ from named_agents import tight_env
 from stable_baselines3 import PPO
 
 import agents
-from agents.common.make import LearnedAgent
-from agents.common.reinforce import REINFORCE
+from agents.common import REINFORCE, LearnedAgent
 from agents.doppler import PRESETS as DOPPLER
 from agents.doppler.doppler import Doppler
 from agents.doppler.networks import DevicePolicy, NodePolicy

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.hsdag.groups import parse
-from placement_gym.base.arrays import IntArray
+from placement_gym.base import IntArray
 
 
 def sample_graph(seed: int, n: int = 12, density: float = 0.3) -> tuple[IntArray, np.ndarray]:

@@ -18,20 +18,16 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
+from agents.common import save_weights
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.weights import save_weights
 from agents.placeto import Placeto, PlacetoPolicy, entropy, make, make_trainer, rate
 from agents.placeto.episodes import make_training_episodes
 from agents.placeto.networks import Embedding, Perceptrons, find_relations
 from agents.placeto.transfer import ZeroShot
 from agents.placeto.transfer import make as transferred
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.envs.episode import play_episode
-from placement_gym.envs.measured_env import MeasuredEnv
-from placement_gym.envs.observation import FEATURES
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs import FEATURES, MeasuredEnv, PerUnitEnv, placement_env, play_episode
 
 
 def environment(model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:

@@ -17,7 +17,7 @@ import agents
 from agents.best import BestPlacements
 from agents.graph_groups.following import FollowingDevices
 from agents.graph_groups.redraw import Redraws, draw_windows
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 LEADER = torch.tensor([[0, 0, 1, 1]])
 BASE = torch.tensor([2, 0, 1, 0])

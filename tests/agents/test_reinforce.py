@@ -13,8 +13,8 @@ from learned import PER_UNIT, hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from agents import REINFORCE
-from agents.common.baselines import BASELINES, STEP_BITS, MovingAverages, leave_one_out
+from agents.common import REINFORCE, leave_one_out
+from agents.common.baselines import BASELINES, STEP_BITS, MovingAverages
 from agents.hsdag import HSDAGPolicy
 
 

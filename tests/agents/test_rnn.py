@@ -12,7 +12,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
-from agents.common.distribution import PlacementMemory, UnitCategorical
+from agents.common import PlacementMemory, UnitCategorical
 from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks

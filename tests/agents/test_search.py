@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 import placement_gym  # noqa: F401  registers the environments
+from agents.search import Search
 from agents.search.annealing import Annealing, annealing, hill_climb
-from agents.search.search import Search
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec, load_agent
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.bench.run import AgentSpec, BenchEnv, load_agent, run_agent
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.placement import Placement
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.envs import placement_env
+from placement_gym.problem import Placement
+from placement_gym.solvers import minimum_cut
 
 MAKERS = {"hill-climb": hill_climb, "annealing": annealing}
 ALL = pytest.mark.parametrize("name", list(MAKERS))

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from agents.search.anytime import N_TRUSTED, SearchAgent
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.base import IntArray, UserError
+from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.envs import placement_env
+from placement_gym.problem.costs import PRESETS
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
 

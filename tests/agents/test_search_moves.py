@@ -11,11 +11,10 @@ import pytest
 
 from agents.search.moves import Moves
 from agents.search.starts import propose_heuristics, propose_starts
-from placement_gym.base.arrays import IntArray
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.solvers.list_scheduling import heft
-from placement_gym.solvers.search.moves import RandomMoves
+from placement_gym.base import IntArray
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.solvers import heft
+from placement_gym.solvers.search import RandomMoves
 
 LIMITED = ["CPU", {"name": "GPU.0", "weight_share": 0.3}, {"name": "GPU.1", "weight_share": 0.3}]
 

@@ -13,9 +13,9 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from agents import static
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.agents import load_agent
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.base import UserError
+from placement_gym.bench.run import load_agent
+from placement_gym.envs import placement_env
 from placement_gym.problem import patterns
 
 

@@ -7,9 +7,9 @@ import torch
 from learned import simulated
 from torch import Tensor
 
-from agents.common.devices import COLUMNS, describe_units_on_devices
+from agents.common import COLUMNS, describe_units_on_devices
 from agents.common.graphs import Graphs
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
 

@@ -13,10 +13,10 @@ import torch
 from stable_baselines3 import PPO
 
 import agents
-from agents.common.weights import load_weights, read_safetensors, save_weights, write_safetensors
+from agents.common import load_weights, save_weights
+from agents.common.weights import read_safetensors, write_safetensors
 from agents.hsdag import HSDAGPolicy
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import FileError
+from placement_gym.base import FileError, UserError
 
 TENSORS = {"a.b": torch.arange(6.0).reshape(2, 3), "one": torch.tensor(3), "none": torch.empty(0)}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fakes import FakeBackend, assignment, diamond_problem
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.wrapper import CachedBackend
+from placement_gym.backends import CachedBackend
+from placement_gym.hardware import DeviceSpec
 
 MIXED = [0, 1, 1, 0]
 

@@ -7,14 +7,8 @@ from itertools import product
 
 import pytest
 
-from placement_gym.backends.failures import (
-    POLICIES,
-    EngineFailureError,
-    Kind,
-    check_values,
-    classify,
-)
-from placement_gym.backends.protocol import Measurement
+from placement_gym.backends import EngineFailureError, Kind, Measurement, check_values, classify
+from placement_gym.backends.failures import POLICIES
 
 TOO_LARGE = """Check '!exceed_allocatable_mem_size' failed at src/intel_gpu/engine.cpp:319:
 [GPU] Exceeded max size of memory object allocation: requested 4194304 bytes, but max alloc size \

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placement_gym.backends import (
+    NO,
+    WITHIN_NOISE,
+    YES,
+    Finalist,
+    Finals,
+    Measurement,
+    SingleDeviceResults,
+)
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.backends.verdicts import NO, WITHIN_NOISE, YES, Finalist, Finals
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.models.spec import ModelSpec
+from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
+from placement_gym.models import ModelSpec
 
 
 @pytest.fixture

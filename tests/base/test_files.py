@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from disks import full_disk
 
-from placement_gym import UserError
-from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.base.files import (
-    CHUNK_BYTES,
+from placement_gym.base import (
     FileError,
+    PlacementGymWarning,
+    UserError,
     check_output_file,
     check_output_folder,
     keep_if_possible,
@@ -26,6 +25,7 @@ from placement_gym.base.files import (
     set_aside,
     write_text,
 )
+from placement_gym.base.files import CHUNK_BYTES
 
 
 def test_output_folder_is_made_with_parents_and_left_empty(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base import Column, FittedTable, FittedText
 
 NUMBERS = ("1234.56", "0.9876", "87654.32", "0.123")
 COLUMNS = [

@@ -12,18 +12,24 @@ import numpy as np
 import pytest
 from disks import full_disk
 
-from placement_gym.base import kernels, structs
-from placement_gym.base.clock import cpu_now_s, now_s
-from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base import (
+    PlacementGymWarning,
+    Struct,
+    cpu_now_s,
+    inlined_part,
+    kernel,
+    kernels,
+    now_s,
+    part,
+    progress_bar,
+    structs,
+)
 from placement_gym.base.kernel_cache import (
     HomeCacheLocator,
     KernelCache,
     KernelFiles,
     KernelLocations,
 )
-from placement_gym.base.kernels import inlined_part, kernel, part
-from placement_gym.base.progress import progress_bar
-from placement_gym.base.structs import Struct
 
 SAID = "compiling the search for this machine, once: about"
 

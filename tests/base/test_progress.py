@@ -7,9 +7,8 @@ from time import sleep
 import pytest
 from rich.progress import Progress
 
-from placement_gym.base import progress
-from placement_gym.base.progress import begin, estimate_left, progress_bar
-from placement_gym.base.shown_task import show_waiting
+from placement_gym.base import begin, progress, progress_bar, show_waiting
+from placement_gym.base.progress import estimate_left
 
 
 def run(quiet: bool) -> None:

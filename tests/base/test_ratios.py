@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from placement_gym.backends.verdicts import NO, WITHIN_NOISE, YES, judge
-from placement_gym.base.ratios import format_ratio, interval, join_noise
+from placement_gym.backends import NO, WITHIN_NOISE, YES, judge
+from placement_gym.base import format_ratio, interval, join_noise
 
 
 @pytest.mark.parametrize(

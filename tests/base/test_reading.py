@@ -12,13 +12,13 @@ from by_hand import row_of_two
 from pydantic import BaseModel, field_validator
 from workload_files import contents, node
 
-from placement_gym import CostGraph, CostTable, Placement, Study
-from placement_gym.base.errors import UserError
-from placement_gym.base.json_file import write_json
-from placement_gym.base.schemas.reading import check, load_json
+from placement_gym.base import UserError, write_json
+from placement_gym.base.schemas import check, load_json
+from placement_gym.bench.study import Study
 from placement_gym.envs.online.plans import Member, PlanStage, PlanTable, ServingPlan
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.problem.constraints import Constraints
+from placement_gym.hardware import parse_devices
+from placement_gym.problem import Constraints, Placement
+from placement_gym.problem.costs import CostGraph, CostTable
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.solvers.list_policy import policy
 

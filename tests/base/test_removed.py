@@ -10,9 +10,10 @@ import pytest
 
 import agents
 import placement_gym
-from placement_gym import UserError, solvers
+from placement_gym import solvers
+from placement_gym.base import UserError
 from placement_gym.base.removed import REMOVED
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run import AgentSpec
 from placement_gym.cli.main import make_parser
 
 ROOT = Path(__file__).parents[2]

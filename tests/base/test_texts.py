@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
-from placement_gym.base.texts import (
+from placement_gym.base import (
     code_span,
     escape_figure_text,
     escape_markdown,

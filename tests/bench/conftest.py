@@ -11,7 +11,7 @@ import pytest
 from studies import REPORTED
 
 from placement_gym.bench.known import best_known
-from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study import run_study
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 

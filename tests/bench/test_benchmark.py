@@ -9,10 +9,11 @@ import pytest
 from published import DATA
 
 import placement_gym
-from placement_gym import UserError, play_episode
-from placement_gym.base.arrays import IntArray
-from placement_gym.bench.benchmark import BenchmarkTask, benchmark
+from placement_gym.base import IntArray, UserError
+from placement_gym.bench import benchmark
+from placement_gym.bench.benchmark import BenchmarkTask
 from placement_gym.bench.study.spec import STUDIES
+from placement_gym.envs import play_episode
 
 MEASURED = {"measured", "measured-limits"}
 

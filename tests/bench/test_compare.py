@@ -15,12 +15,11 @@ from fakes import Greedy
 from studies import write_rows
 
 import placement_gym
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.bench.compare import Effort, find_stale_runs, plan_runs, summarize
 from placement_gym.bench.report import comparison, comparison_files
-from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import load_rows
+from placement_gym.bench.run import AgentSpec, BenchEnv, BenchEnvs, load_agent, load_rows
+from placement_gym.bench.run.agents import UnknownAgentError
 
 SIM = "DevicePlacementSim-v0"
 RENAMED = {"name": "random", "label": "chance"}
@@ -287,10 +286,10 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
 
 
 def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) -> None:
-    from placement_gym.models import load
+    from placement_gym.models import load_model
 
-    compare(tmp_path, ["random"], model=load("tiny"))
-    assert compare(tmp_path, ["random"], model=load("tiny"))["resumed"] == 3
+    compare(tmp_path, ["random"], model=load_model("tiny"))
+    assert compare(tmp_path, ["random"], model=load_model("tiny"))["resumed"] == 3
     assert np.isfinite(load_rows(tmp_path / "results.jsonl")[0]["latency_ms"])
 
 

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 import placement_gym
-from placement_gym.bench.report import comparison
-from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench import open_scene
+from placement_gym.bench.report import StudyResults, comparison, find_known_latencies
 from placement_gym.bench.report.overview import count_split_wins
 from placement_gym.bench.report.problems import summarize_runs
-from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.scenes import open_scene
-from placement_gym.view.data import make_view_data
-from placement_gym.view.figures.results import draw_comparison
+from placement_gym.bench.run import BenchEnv
+from placement_gym.view import make_view_data
+from placement_gym.view.figures import draw_comparison
 
 SIM = "DevicePlacementSim-v0"
 SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]

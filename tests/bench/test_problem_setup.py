@@ -11,8 +11,8 @@ import pytest
 from foreign_models import save_chain_ir
 
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.hardware.devices import PRESETS
+from placement_gym.bench.run import BenchEnvs
+from placement_gym.hardware import PRESETS
 
 MEASURED, SIMULATED = "DevicePlacement-v0", "DevicePlacementSim-v0"
 

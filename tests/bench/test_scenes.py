@@ -14,15 +14,15 @@ from foreign_models import ones_of
 from openvino import opset13 as ops
 from studies import study
 
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.rows import load_runs
-from placement_gym.bench.scenes import open_scene
-from placement_gym.bench.study.runner import run_study
-from placement_gym.cli.main import main, make_parser
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import PlacementMismatchError
+from placement_gym.backends.simulated import build_simulated_problem
+from placement_gym.base import UserError
+from placement_gym.bench import open_scene
+from placement_gym.bench.run import load_runs
+from placement_gym.bench.study import run_study
+from placement_gym.cli import main
+from placement_gym.cli.main import make_parser
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Placement, PlacementMismatchError
 
 MODEL = "synthetic-layered-30"
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import placement_gym
 from placement_gym.base.telemetry import PACKAGE
-from placement_gym.cli.main import main
+from placement_gym.cli import main
 from placement_gym.cli.tables import profile_table
 from placement_gym.deployment.profile import describe_profile
 

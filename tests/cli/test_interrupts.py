@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base.files import IMPORT_ROOT
-from placement_gym.cli.main import main
+from placement_gym.base import IMPORT_ROOT
+from placement_gym.cli import main
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 

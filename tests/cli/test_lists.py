@@ -9,11 +9,12 @@ import pytest
 
 from agents import AGENTS
 from agents.about import ABOUT
-from placement_gym.bench.run.agents import load_agent
+from placement_gym.bench.run import load_agent
+from placement_gym.cli import main
 from placement_gym.cli.lists import BUILT_IN as LISTED
 from placement_gym.cli.lists import describe_options, describe_spec
-from placement_gym.cli.main import main
-from placement_gym.hardware.devices import PRESETS, TESTBED_PRESETS
+from placement_gym.hardware import PRESETS
+from placement_gym.hardware.devices import TESTBED_PRESETS
 from placement_gym.models import BUILT_IN
 
 

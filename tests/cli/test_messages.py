@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from placement_gym.base.errors import warn_user
-from placement_gym.cli.main import main
-from placement_gym.models import load
-from placement_gym.models.saving import save_model
+from placement_gym.base import warn_user
+from placement_gym.cli import main
+from placement_gym.models import load_model, save_model
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -160,7 +159,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(content)
     for name in ("weightless.xml", "strange_weights.xml"):
-        save_model(load("tiny"), path / name)
+        save_model(load_model("tiny"), path / name)
     (path / "weightless.bin").unlink()
     (path / "strange_weights.bin").write_bytes(b"abc")
     return path

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from placement_gym.bench import compare
-from placement_gym.cli.main import main, make_parser
+from placement_gym.cli import main
+from placement_gym.cli.main import make_parser
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import output_folder, parse_seeds
 
@@ -108,7 +109,7 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_out_is_a_file_or_its_folder(tmp_path: Path) -> None:
-    from placement_gym.base.files import name_output_file
+    from placement_gym.base import name_output_file
 
     assert name_output_file(tmp_path / "a.json", "b.json") == tmp_path / "a.json"
     assert name_output_file(tmp_path / "a", "b.json") == tmp_path / "a" / "b.json"

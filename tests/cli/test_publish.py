@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from studies import read_rows, study, write_rows
 
-from placement_gym.bench.run.rows import PACKED_ROWS, load_runs
-from placement_gym.bench.study.runner import run_study
-from placement_gym.cli.main import main
+from placement_gym.bench.run import PACKED_ROWS, load_runs
+from placement_gym.bench.study import run_study
+from placement_gym.cli import main
 
 
 def test_published_rows_that_are_not_valid_are_named(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from placement_gym.base.fitted_table import FittedText
-from placement_gym.cli.main import main
+from placement_gym.base import FittedText
+from placement_gym.cli import main
 from placement_gym.cli.tables import print_result
 from placement_gym.view.figures import style
 

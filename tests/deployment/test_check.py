@@ -14,19 +14,19 @@ from foreign_models import make_chain
 from testbed import ONCE, make
 
 import placement_gym
-from placement_gym import DeviceSpec, Placement, UserError
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.cli.main import main
+from placement_gym.base import UserError
+from placement_gym.cli import main
+from placement_gym.deployment import check
 from placement_gym.deployment import check as check_module
-from placement_gym.deployment.check import check, choose_reference
+from placement_gym.deployment.check import choose_reference
 from placement_gym.deployment.faults import MAX_COMPILATIONS, FaultFinder, Findings
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.units import group
+from placement_gym.graph import extract_spec, group
+from placement_gym.hardware import DeviceSpec
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
-from placement_gym.problem.problem import Problem
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Constraints, Placement, Problem
 from placement_gym.solvers.search import search
 
 FAULTY = "CPU_FAST"

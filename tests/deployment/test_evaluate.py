@@ -13,13 +13,12 @@ import pytest
 from rich.console import Console
 from testbed import CHESSBOARD, placement
 
-from placement_gym import UserError
-from placement_gym.backends.protocol import PENALTY, Measurement
-from placement_gym.backends.verdicts import Finalist, Finals, judge_row
+from placement_gym.backends import PENALTY, Finalist, Finals, Measurement, judge_row
+from placement_gym.base import UserError
 from placement_gym.cli.tables import evaluation_table, remark_on_candidate
 from placement_gym.deployment import evaluate
 from placement_gym.deployment.plan_rows import measured_values
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs import DevicePlacementEnv
 
 
 def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,14 @@ from graphs import problem_on
 from processes import run_python
 from testbed import worst_relative
 
-from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.base.files import FileError
-from placement_gym.cli.main import main
-from placement_gym.deployment import export
-from placement_gym.deployment.export import export_phases, export_placement
+from placement_gym.base import FileError, PlacementGymWarning, UserError
+from placement_gym.cli import main
+from placement_gym.deployment import export, export_phases, export_placement
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.models import load
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import PlacementMismatchError
-from placement_gym.workloads.kinds import make_request
-from placement_gym.workloads.samples import draw
+from placement_gym.hardware import parse_devices
+from placement_gym.models import load_model
+from placement_gym.problem import Placement, PlacementMismatchError
+from placement_gym.workloads import draw, make_request
 
 PROGRAM = """
 import sys
@@ -48,7 +44,9 @@ print(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 def thirds(name: str, scenario: str | None = None) -> Placement:
     """The first and last third of a model's units on one device, the middle on the other."""
-    problem = problem_on(extract(load(name), "folded", scenario), parse_devices("cpu-testbed"))
+    problem = problem_on(
+        extract(load_model(name), "folded", scenario), parse_devices("cpu-testbed")
+    )
     return Placement.of(problem, np.arange(problem.n_units) * 3 // problem.n_units % 2)
 
 
@@ -91,7 +89,7 @@ def test_own_inputs_are_copied_and_the_script_infers_on_them(tmp_path: Path) -> 
 @pytest.mark.parametrize("model", ["tiny", "cnn-int8"])
 def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path: Path) -> None:
     export_placement(thirds(model), tmp_path)
-    n_submodels, error = run_alone(tmp_path, load(model), "")
+    n_submodels, error = run_alone(tmp_path, load_model(model), "")
     assert n_submodels >= 3
     assert error < 1e-5
 
@@ -110,7 +108,7 @@ def test_the_script_infers_on_zeros_and_prints_a_latency(
 
 
 def test_a_device_alone_is_exported_without_hetero(tmp_path: Path) -> None:
-    problem = problem_on(extract(load("tiny")), parse_devices("cpu-testbed"))
+    problem = problem_on(extract(load_model("tiny")), parse_devices("cpu-testbed"))
     *_, script, _ = export_placement(Placement.of(problem, problem.single(1)), tmp_path)
     assert "HETERO" not in script.read_text()
     code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
@@ -121,7 +119,7 @@ def test_a_device_alone_is_exported_without_hetero(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["gpt", "gpt-int8", "gpt-int4"])
 def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) -> None:
     export_placement(thirds(model, "chat-8-6"), tmp_path)
-    n_submodels, error = run_alone(tmp_path, load(model), "chat-8-6")
+    n_submodels, error = run_alone(tmp_path, load_model(model), "chat-8-6")
     assert n_submodels >= 3
     assert error < 1e-5
 
@@ -149,7 +147,7 @@ print(len(outputs))
 
 def test_a_placement_for_throughput_has_a_queue_of_requests(tmp_path: Path) -> None:
     export_placement(thirds("tiny"), tmp_path, requests=3)
-    n_outputs, error = run_alone(tmp_path, load("tiny"), "", QUEUE_PROGRAM)
+    n_outputs, error = run_alone(tmp_path, load_model("tiny"), "", QUEUE_PROGRAM)
     assert n_outputs == 6
     assert error < 1e-5
 
@@ -179,7 +177,7 @@ print(len(requests))
 @pytest.mark.slow
 def test_decoder_sequences_run_together_each_on_its_state(tmp_path: Path) -> None:
     export_placement(thirds("gpt", "chat-8-6"), tmp_path, requests=3)
-    n_requests, error = run_alone(tmp_path, load("gpt"), "chat-8-6", REQUESTS_PROGRAM)
+    n_requests, error = run_alone(tmp_path, load_model("gpt"), "chat-8-6", REQUESTS_PROGRAM)
     assert n_requests == 3
     assert error < 1e-5
 
@@ -211,7 +209,7 @@ def test_decoder_of_two_placements_computes_the_same(tmp_path: Path) -> None:
     assert script == tmp_path / "run.py"
     code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
     assert "median of 20 prompts" in run_python(code, "-I")
-    n_states, error = run_alone(tmp_path, load("gpt"), "chat-8-6", PHASES_PROGRAM)
+    n_states, error = run_alone(tmp_path, load_model("gpt"), "chat-8-6", PHASES_PROGRAM)
     assert n_states == 8
     assert error < 1e-5
 
@@ -293,11 +291,11 @@ def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
 
 
 def test_names_that_no_file_can_hold_are_replaced(tmp_path: Path) -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     for number, node in enumerate(model.get_ordered_ops()):
         node.set_friendly_name(f"node\0{number}")
     problem = problem_on(extract(model, "folded"), parse_devices("cpu-testbed"))
     export_placement(Placement.of(problem, np.arange(problem.n_units) % 2), tmp_path, model)
-    submodels, error = run_alone(tmp_path, load("tiny"), "")
+    submodels, error = run_alone(tmp_path, load_model("tiny"), "")
     assert submodels > 1
     assert error < 1e-4

@@ -13,13 +13,13 @@ import pytest
 from graphs import problem_on
 from onnx_files import Writer
 
-from placement_gym.base.errors import UserError
-from placement_gym.cli.main import main
-from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
+from placement_gym.base import UserError
+from placement_gym.cli import main
+from placement_gym.deployment import export_for_onnxruntime
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.models import load
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import parse_devices
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 
 EXPECTED = {
     "first": "CPU", "relu": "CPU", "same": "CPU",
@@ -43,7 +43,7 @@ def save_chain(path: Path) -> Path:
 
 def place(path: Path, devices: str = "CPU,GPU") -> Placement:
     """The second layer on the second device."""
-    problem = problem_on(extract(load(path), "folded"), parse_devices(devices))
+    problem = problem_on(extract(load_model(path), "folded"), parse_devices(devices))
     second = [name in ("flat", "second") for name in problem.units.names]
     return Placement.of(problem, np.array(second, dtype=np.int64))
 

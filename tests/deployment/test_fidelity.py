@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym.backends.measured.profile import sample_fit_placements
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.cli.main import main
-from placement_gym.deployment.fidelity import (
-    compute_agreement,
-    fidelity,
-    sample_held_out,
-    slow_share,
-)
-from placement_gym.models.spec import ModelSpec
+from placement_gym.backends.measured import sample_fit_placements
+from placement_gym.backends.simulated import build_simulated_problem
+from placement_gym.cli import main
+from placement_gym.deployment import fidelity
+from placement_gym.deployment.fidelity import compute_agreement, sample_held_out, slow_share
+from placement_gym.models import ModelSpec
 
 
 def rows(measured: list[float], predicted: list[float]) -> list[dict[str, float]]:

@@ -12,11 +12,11 @@ import pytest
 from foreign_models import make_chain
 from openvino import opset13 as ops
 
-from placement_gym.backends.measured.assembly import build_measured_backend
-from placement_gym.base.errors import UserError
+from placement_gym.backends.measured import build_measured_backend
+from placement_gym.base import UserError
 from placement_gym.deployment import granularity
 from placement_gym.deployment.granularity import build_backend_to_split
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec
 
 
 @pytest.fixture(autouse=True)

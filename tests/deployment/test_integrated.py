@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from cliff import GIB, N_UNITS, CliffEngine, heavy_problem, laptop
 
-from placement_gym.backends.measured.profile import holds_model
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
-from placement_gym.cli.main import main
+from placement_gym.backends.measured import holds_model
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
+from placement_gym.cli import main
 from placement_gym.deployment.candidates import Candidate, add_variants, propose_candidates
 from placement_gym.deployment.memory import check_room, describe_fit
-from placement_gym.hardware import machine
-from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import DeviceSpec, machine, resolve_devices
+from placement_gym.problem import Problem
 
 
 @pytest.fixture(autouse=True)

@@ -14,19 +14,17 @@ from graphs import chain, problem_on
 from rich.console import Console
 from testbed import build_here
 
-from placement_gym.backends.measured.hetero import HeteroPartition, set_affinities
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
+from placement_gym.backends.measured import HeteroPartition, set_affinities
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
 from placement_gym.cli.tables import memory_tables
 from placement_gym.deployment.candidates import propose_candidates
 from placement_gym.deployment.memory import check_room, count_held, describe_fit, report_memory
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import DeviceSpec, resolve_devices
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import analytic
 
 TABLE = 4096 * 256 * 4
 """Bytes of gpt's table of tokens, which the embedding and the head read."""
@@ -35,13 +33,13 @@ TABLE = 4096 * 256 * 4
 @cache
 def gpt_problem(limits: tuple[float | None, float | None] = (None, None)) -> Problem:
     devices = (DeviceSpec("CPU", weight_share=limits[0]), DeviceSpec("GPU", weight_share=limits[1]))
-    return problem_on(extract(load("gpt"), "folded", "chat-8-4"), devices)
+    return problem_on(extract(load_model("gpt"), "folded", "chat-8-4"), devices)
 
 
 def test_devices_hold_the_constants_of_the_compiled_model() -> None:
     problem = gpt_problem()
     thirds = np.arange(problem.n_units) * 3 // problem.n_units % 2
-    model, graph = load("gpt"), problem.units.graph
+    model, graph = load_model("gpt"), problem.units.graph
     partition = HeteroPartition.of(
         graph, thirds[problem.units.of_operator], problem.devices, alias=False
     )
@@ -98,7 +96,7 @@ def test_a_cache_counts_apart_from_weights() -> None:
 
 def test_a_weight_that_two_operators_read_counts_for_both() -> None:
     gpt = gpt_problem()
-    raw = extract(load("gpt"), "raw", "chat-8-4").weight_bytes.sum()
+    raw = extract(load_model("gpt"), "raw", "chat-8-4").weight_bytes.sum()
     assert gpt.unit_bytes.sum() - raw == pytest.approx(TABLE, abs=200)
     halves = (np.arange(gpt.n_units) >= gpt.n_units // 2).astype(np.int64)
     held = count_held(gpt, halves)

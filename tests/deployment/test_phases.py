@@ -12,22 +12,20 @@ from fakes import CPU_GPU, FakeBackend, diamond_problem
 from foreign_models import make_decoder
 from graphs import problem_on
 
-from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.errors import UserError
-from placement_gym.deployment import phases
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import QUICK
+from placement_gym.base import UserError
+from placement_gym.deployment import phases, plan
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased, choose_pair, describe_phases
-from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import choose, make_rows
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models import load
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
+from placement_gym.problem import Placement, Problem
+from placement_gym.problem.costs import analytic
+from placement_gym.workloads import LATENCY, THROUGHPUT
 from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.objectives import LATENCY, THROUGHPUT
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 CANDIDATES = [
@@ -142,7 +140,7 @@ def test_only_models_with_state_and_latencies_have_phases() -> None:
 def test_a_profile_is_divided_into_the_prompt_and_its_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = problem_on(extract(load("gpt"), "folded", "chat-6-3"), CPU_GPU)
+    problem = problem_on(extract(load_model("gpt"), "folded", "chat-6-3"), CPU_GPU)
     costs = analytic(problem.units.graph, CPU_GPU)
     share = np.full(costs.operator_ms.shape, 0.25)
     monkeypatch.setattr(phases, "measure_prompt_shares", lambda backend: share)

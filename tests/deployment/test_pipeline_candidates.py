@@ -12,19 +12,19 @@ from fakes import LIMITED, diamond_costs, diamond_problem
 from foreign_models import make_chain
 from testbed import outputs, worst_relative
 
-from placement_gym import DeviceSpec, Placement, compile_model, evaluate_placement
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
+from placement_gym.backends import Measurement
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
+from placement_gym.deployment import compile_model, evaluate_placement, plan
 from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
-from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_files import make_placement
 from placement_gym.deployment.plan_rows import make_rows
-from placement_gym.models import load
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.solvers.pipelines import pipeline
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.solvers.pipelines import find_largest_load_ms, pipeline
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
-from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
 
 LOAD = parse_schedule("serial", "throughput")
 
@@ -91,7 +91,7 @@ def test_single_device_keeps_the_streams_it_was_measured_with() -> None:
 
 @pytest.mark.slow
 def test_a_plan_for_throughput_runs_as_a_pipeline(tmp_path: Path) -> None:
-    model = load(make_chain())
+    model = load_model(make_chain())
     document = plan(model, "cpu-testbed-pair", out=tmp_path, objective="throughput", quiet=True)
     assert document["objective"] == "throughput"
     assert {"CPU alone", "CPU_TWIN alone"} <= {row["label"] for row in document["rows"]}

@@ -19,21 +19,19 @@ from fakes import LIMITED, diamond_costs, diamond_problem
 from foreign_models import save_chain_ir, save_residual_onnx
 from testbed import outputs, worst_relative
 
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import TimingProtocol
 from placement_gym.backends.measured.hetero import count_submodels
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.bench.scenes import open_scene
-from placement_gym.cli.main import main
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import EngineError, UserError
+from placement_gym.bench import open_scene
+from placement_gym.cli import main
 from placement_gym.cli.tables import explain_bound
+from placement_gym.deployment import compile_model, fidelity, plan
 from placement_gym.deployment.candidates import Candidate, explain_candidates, propose_candidates
-from placement_gym.deployment.compile import compile_model
-from placement_gym.deployment.fidelity import fidelity
-from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
-from placement_gym.models import load
-from placement_gym.problem.placement import Placement
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 
 SHORT = TimingProtocol(0, 2, final_repeats=2, final_compiles=2, fit_placements=0)
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
@@ -165,7 +163,7 @@ def planned(
     name, save, devices = request.param
     folder = tmp_path_factory.mktemp("plan")
     # Read once: OpenVINO's automatic names for parts of an ONNX model change with each reading.
-    model = load(save(folder / name))
+    model = load_model(save(folder / name))
     said = io.StringIO()
     with redirect_stderr(said), pictures(), pytest.MonkeyPatch.context() as patch:
         for module in ("deployment.plan", "backends.measured.kept_profiles"):

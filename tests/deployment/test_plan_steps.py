@@ -13,17 +13,16 @@ from cliff import CliffEngine, heavy_problem
 from disks import full_disk
 from scripted_engine import ScriptedEngine
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.measured import kept_profiles
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import TimingProtocol, kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import IntArray
-from placement_gym.cli.main import main
+from placement_gym.base import IntArray
+from placement_gym.cli import main
+from placement_gym.deployment import plan
 from placement_gym.deployment import plan as plans
-from placement_gym.deployment.plan import plan
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Placement
+from placement_gym.problem.costs import CostTable
 
 DEVICES = (DeviceSpec("CPU"), DeviceSpec("GPU"))
 

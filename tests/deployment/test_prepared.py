@@ -14,13 +14,18 @@ from openvino import opset13 as ops
 from openvino.preprocess import PrePostProcessor, ResizeAlgorithm
 from tensorflow_files import save_pb, save_tflite
 
-from placement_gym import compile_model, compile_stages, export_placement, load_model
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.deployment.compile import apply_placement, cut
+from placement_gym import load_model
+from placement_gym.backends.simulated import build_simulated_problem
+from placement_gym.deployment import (
+    apply_placement,
+    compile_model,
+    compile_stages,
+    export_placement,
+)
+from placement_gym.deployment.compile import cut
 from placement_gym.deployment.prepared import prepare_for
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import PlacementMismatchError
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Placement, PlacementMismatchError
 
 Read = Callable[[Path], ov.Model]
 

@@ -12,14 +12,14 @@ import pytest
 from quantized import write_onnx
 from testbed import make
 
-from placement_gym import Placement
-from placement_gym.cli.main import main
-from placement_gym.deployment.plan import plan
-from placement_gym.models import load
+from placement_gym.cli import main
+from placement_gym.deployment import plan
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 
 
 def write_ir(path: Path) -> None:
-    ov.save_model(load("cnn-int8"), path)
+    ov.save_model(load_model("cnn-int8"), path)
 
 
 @pytest.mark.slow

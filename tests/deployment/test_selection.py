@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from fakes import LIMITED, FakeBackend, diamond_problem
 
-from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base import progress
-from placement_gym.base.arrays import IntArray
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import QUICK
+from placement_gym.base import IntArray, progress
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows, state_plan_verdict

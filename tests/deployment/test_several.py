@@ -16,25 +16,24 @@ from graphs import problem_on
 from processes import run_python
 from testbed import make
 
-from placement_gym import (
-    DeviceSpec,
-    Placement,
-    UserError,
-    compile_model,
-    compile_stages,
-    split_placement,
-)
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.in_flight import InFlight, ThreadLane
 from placement_gym.backends.measured.stages import StagedRequest
-from placement_gym.backends.protocol import Measurement
-from placement_gym.cli.main import main
+from placement_gym.base import UserError
+from placement_gym.cli import main
 from placement_gym.cli.tables import models_tables
+from placement_gym.deployment import (
+    compile_model,
+    compile_stages,
+    export_placement,
+    split_placement,
+)
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
-from placement_gym.models.members import Member
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import Member, load_model
+from placement_gym.problem import Placement
 from placement_gym.workloads.samples import sample_inputs
 
 PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
@@ -88,16 +87,16 @@ def test_memory_counts_all_models(env: Any) -> None:
 
 
 def test_each_part_of_a_placement_runs_by_openvino_alone(env: Any, models: list[str]) -> None:
-    union, placement = load(models), Placement.of(env.problem, crossed(env))
+    union, placement = load_model(models), Placement.of(env.problem, crossed(env))
     parts = split_placement(union, placement)
     assert list(parts) == ["short", "chain"]
     model, own = parts["short"]
     assert set(own.units.values()) == {"CPU", "CPU_B"}
-    image = sample_inputs(load(models[0]))[0]
+    image = sample_inputs(load_model(models[0]))[0]
     compiled = compile_model(ov.Core(), model, own)
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == 2
     f32 = {"INFERENCE_PRECISION_HINT": "f32"}  # else a processor with bf16 rounds to it
-    expected = ov.Core().compile_model(load(models[0]), "CPU", f32)([image])[0]
+    expected = ov.Core().compile_model(load_model(models[0]), "CPU", f32)([image])[0]
     np.testing.assert_allclose(compiled([image])[0], expected, rtol=1e-4)
     with pytest.raises(UserError, match="split_placement"):
         compile_stages(ov.Core(), union, placement)
@@ -135,7 +134,7 @@ def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> No
     for name in ("one", "two"):
         ov.save_model(make_decoder(), tmp_path / f"{name}.xml", compress_to_fp16=False)
     models = [str(tmp_path / "one.xml"), f"{tmp_path / 'two.xml'}:2"]
-    problem = problem_on(extract(load(models), "folded", "chat-2-2"), PAIR)
+    problem = problem_on(extract(load_model(models), "folded", "chat-2-2"), PAIR)
     placed = Placement.of(problem, problem.single(0))
     script, *_ = export_placement(placed, tmp_path, models, requests=3)
     program = run_path(str(script))

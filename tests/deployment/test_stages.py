@@ -24,15 +24,17 @@ from testbed import (
     worst_relative,
 )
 
-from placement_gym import DeviceSpec, Placement, compile_stages
-from placement_gym.backends.measured.stages import Stage, StagedModel, StagedRequest, compile_cut
-from placement_gym.base.errors import CompileError, UserError
+from placement_gym.backends.measured import StagedModel, compile_cut
+from placement_gym.backends.measured.stages import Stage, StagedRequest
+from placement_gym.base import CompileError, UserError
+from placement_gym.deployment import compile_stages
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
-from placement_gym.models.input_reader import InputReader
-from placement_gym.models.tensors import read_values
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import InputReader, load_model, read_values
+from placement_gym.problem import Placement
+from placement_gym.workloads import draw
 from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.samples import draw, sample_inputs
+from placement_gym.workloads.samples import sample_inputs
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 
@@ -98,7 +100,7 @@ def test_requests_of_dynamic_size_do_not_overwrite_each_other() -> None:
     image = ops.parameter([1, 2, -1, -1], np.float32, name="image")
     image.output(0).get_tensor().set_names({"image"})
     joined = ops.concat([ops.relu(image), ops.abs(image)], 1, name="joined")
-    model = load(
+    model = load_model(
         ov.Model([ops.result(ops.tanh(joined))], [image], "skip"),
         inputs={"image": np.ones((1, 2, 4, 4), np.float32)},
     )
@@ -196,7 +198,7 @@ def decoder() -> tuple[ov.Model, Placement]:
     env = make("gpt", TWO, scenario="chat-5-3")
     n = env.problem.n_units
     assignment = (np.arange(n) >= n // 2).astype(np.int64)
-    return load("gpt"), Placement.of(env.problem, assignment)
+    return load_model("gpt"), Placement.of(env.problem, assignment)
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 from envs_registry import ENVS
-from placement_gym import UserError
-from placement_gym.models import load
+from placement_gym.base import UserError
+from placement_gym.models import load_model
 
 SIMULATED = [env["id"] for env in ENVS if "Sim" in env["id"]]
 
@@ -60,7 +60,7 @@ def test_a_copy_plays_as_the_original_does(env_id: str, copier: str, moment: str
 
 def test_a_copy_of_a_measured_env_starts_a_worker_of_its_own() -> None:
     options = {"devices": "cpu-testbed", "warmup": 0, "repeats": 2}
-    with gym.make("DevicePlacementPerUnit-v0", model=load("tiny"), **options) as env:
+    with gym.make("DevicePlacementPerUnit-v0", model=load_model("tiny"), **options) as env:
         env.reset(seed=0)
         with pickle.loads(pickle.dumps(env)) as copy:
             copy.reset(seed=0)
@@ -70,14 +70,14 @@ def test_a_copy_of_a_measured_env_starts_a_worker_of_its_own() -> None:
 
 @pytest.mark.parametrize("env_id", SIMULATED)
 def test_an_env_of_a_model_in_memory_can_be_pickled(env_id: str) -> None:
-    with gym.make(env_id, model=load("tiny"), devices="cpu+igpu") as env:
+    with gym.make(env_id, model=load_model("tiny"), devices="cpu+igpu") as env:
         content = pickle.dumps(env)
     with pickle.loads(content) as copy:
         copy.reset(seed=0)
         assert copy.step(copy.action_space.sample())[4]["latency_ms"] > 0
         model = copy.spec.kwargs["model"]
     assert [node.get_friendly_name() for node in model.get_ordered_ops()] == [
-        node.get_friendly_name() for node in load("tiny").get_ordered_ops()
+        node.get_friendly_name() for node in load_model("tiny").get_ordered_ops()
     ]
 
 

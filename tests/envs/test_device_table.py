@@ -11,10 +11,10 @@ from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend, p
 from fakes import diamond_problem as problem_on
 from gymnasium.utils.env_checker import check_env
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError, edge_index
-from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES, OBSERVED
-from placement_gym.envs.observation import Observation
-from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.base import UserError
+from placement_gym.envs import OBSERVED, DevicePlacementEnv, Observation, SimulatedEnv, edge_index
+from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES
+from placement_gym.hardware import DeviceSpec
 
 STATIC = {
     *("device_mask", "memory_pool", "devices", "links", "unit_times", "unit_bytes", "supported"),

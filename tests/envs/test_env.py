@@ -17,10 +17,11 @@ from fakes import (
     play_actions,
 )
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError, edge_index
+from placement_gym.base import UserError
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.envs.observation import observe_features
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.envs import DevicePlacementEnv, edge_index, observe_features, read_graph_id
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Placement
 
 NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {

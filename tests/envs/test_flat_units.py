@@ -14,12 +14,13 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError, load_model, play_episode
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray
+from placement_gym import load_model
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import FloatArray, UserError
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv, play_episode
 from placement_gym.envs.flat_units import COLUMNS, FINENESS, FlatUnits
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem.costs import PRESETS
 
 BY_UNIT = "DevicePlacementPerUnitSim-v0"
 SCALE_MS = float(np.mean(UNIT_MS)) / FINENESS

@@ -17,12 +17,12 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from workload_files import edge, node, write_workload
 
-from placement_gym import DevicePlacementEnv, UserError, placement_env
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.cli.main import main
-from placement_gym.envs.keywords import check_kwargs
+from placement_gym.base import UserError
+from placement_gym.bench.run import BenchEnv
+from placement_gym.cli import main
+from placement_gym.envs import DevicePlacementEnv, check_kwargs, placement_env
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
+from placement_gym.models import load_model
 
 HERE: dict[str, dict[str, Any]] = {
     "DevicePlacementSim-v0": {},
@@ -283,7 +283,7 @@ def test_placement_states_the_view_of_its_environment(env_id: str, view: str) ->
     env = placement_env(gym.make(env_id, **options))
     placement = env.placement()
     assert placement.graph == view
-    assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))
+    assert len(placement.operator_devices(extract(load_model("tiny"), placement.graph)))
 
 
 @pytest.mark.parametrize(("objective", "samples"), [("latency", 6), ("throughput", 4)])

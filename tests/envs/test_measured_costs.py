@@ -9,12 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym import DevicePlacementEnv, make_twin, placement_env
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.envs.observation import FEATURES
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.solvers.repair import RepairPrices, repair
+from placement_gym.envs import FEATURES, DevicePlacementEnv, make_twin, placement_env
+from placement_gym.problem.costs import CostTable, analytic
+from placement_gym.solvers import RepairPrices, repair
 
 
 def measure(backend: MeasuredBackend) -> CostTable:

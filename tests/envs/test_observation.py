@@ -9,9 +9,16 @@ import pytest
 from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem, placed
 from graphs import chain, problem_on
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, edge_index
-from placement_gym.envs.observation import FEATURES, MAX_PADDED, N_FEATURES, Observation, Observer
-from placement_gym.envs.scaling import read_graph_id
+from placement_gym.envs import (
+    FEATURES,
+    DevicePlacementEnv,
+    Observation,
+    Observer,
+    edge_index,
+    read_graph_id,
+)
+from placement_gym.envs.observation import MAX_PADDED, N_FEATURES
+from placement_gym.hardware import DeviceSpec
 
 
 def observer(**kwargs: Any) -> Observer:

@@ -11,8 +11,7 @@ import pytest
 from fakes import LIMITED, assignment, diamond_backend, diamond_problem
 from scripted_engine import ScriptedEngine
 
-from placement_gym import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 TIGHT = ["CPU", {"name": "GPU", "weight_share": 0.3}]

@@ -12,12 +12,11 @@ from fakes import FakeBackend, diamond_backend, diamond_costs, diamond_problem, 
 
 import placement_gym
 from envs_registry import ENVS
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.scaling import read_current_unit
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv, SimulatedEnv, read_current_unit
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem.costs import Semantics
 
 N_UNITS = 4
 

@@ -10,8 +10,8 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from vector_play import Vector, same_play
 
-from placement_gym import UserError
-from placement_gym.envs.per_unit_vector import PerUnitVectorEnv
+from placement_gym.base import UserError
+from placement_gym.envs import PerUnitVectorEnv
 
 ENV_ID = "DevicePlacementPerUnitSim-v0"
 LIMITED = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.45}]

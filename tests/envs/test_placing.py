@@ -8,7 +8,7 @@ import pytest
 from stable_baselines3 import PPO
 
 import placement_gym
-from placement_gym import UserError
+from placement_gym.base import UserError
 
 SIM, PER_UNIT = "DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]

@@ -10,14 +10,11 @@ import pytest
 from fakes import LIMITED, diamond_backend, diamond_env, diamond_problem, play_actions
 from graphs import simulate
 
-from placement_gym import DevicePlacementEnv
-from placement_gym.base.arrays import IntArray, UInt8
+from placement_gym.base import IntArray, UInt8
+from placement_gym.envs import DevicePlacementEnv
 from placement_gym.envs.render import Painter
-from placement_gym.problem.problem import Problem
-from placement_gym.view.figures import film, placement
-from placement_gym.view.figures.film import Film
-from placement_gym.view.figures.placement import draw_placement
-from placement_gym.view.figures.style import render_pixels
+from placement_gym.problem import Problem
+from placement_gym.view.figures import Film, draw_placement, film, placement, render_pixels
 
 
 def test_ansi_shows_latency_devices_and_a_letter_for_each_unit() -> None:

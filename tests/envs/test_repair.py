@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from fakes import FakeBackend, diamond_problem, placed
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, placement_env
-from placement_gym.envs.scaling import read_current_unit
-from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
+from placement_gym.envs import (
+    DevicePlacementEnv,
+    PlacementVectorEnv,
+    SimulatedVectorEnv,
+    placement_env,
+    read_current_unit,
+)
+from placement_gym.hardware import DeviceSpec
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 ENV = {"model": "resnet", "devices": LIMITED}

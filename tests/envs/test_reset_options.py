@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_env, diamond_problem, placed
 
-from placement_gym import DevicePlacementEnv, Placement, UserError, placement_env
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.base import UserError
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv, placement_env
+from placement_gym.problem import Placement
 
 SIMULATED: dict[str, tuple[str, dict[str, Any]]] = {
     "all at once": ("DevicePlacementSim-v0", {}),

@@ -6,8 +6,8 @@ from itertools import pairwise
 import gymnasium as gym
 import pytest
 
-from placement_gym import UserError
-from placement_gym.backends.protocol import Measurement
+from placement_gym.backends import Measurement
+from placement_gym.base import UserError
 from placement_gym.envs import rewards
 
 REFERENCE = Measurement(latency_ms=10.0, reference_ms=10.0)

@@ -13,12 +13,9 @@ import scales
 import torch
 
 import placement_gym
-from placement_gym.envs.observation import FEATURES
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.scaling import IndexBox, read_graph_id
-from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs import FEATURES, IndexBox, PerUnitEnv, SimulatedEnv, read_graph_id
+from placement_gym.graph import FAMILIES
 from placement_gym.graph.families.problems import make_problem
-from placement_gym.graph.generated import FAMILIES
 
 MEAN, LARGEST = 2.5, 10.0
 """Bounds of the mean and of the largest absolute value of a key, or of a block of ``x``."""

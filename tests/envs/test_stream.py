@@ -16,13 +16,13 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from placement_gym import CostGraph
-from placement_gym.base.errors import UserError
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.graph.families.problems import make_problem, split_of_seed
+from placement_gym.base import UserError
+from placement_gym.envs import StreamEnv
+from placement_gym.graph.families import split_of_seed
+from placement_gym.graph.families.problems import make_problem
 from placement_gym.graph.families.stream import UNSEEN
-from placement_gym.solvers import earliest_finish
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+from placement_gym.problem.costs import CostGraph
+from placement_gym.solvers.list_policy import N_WEIGHTS, earliest_finish
 
 ENV_ID = "DevicePlacementStream-v0"
 SMALL: dict[str, Any] = {"n_problems": 3, "sizes": (50, 100)}

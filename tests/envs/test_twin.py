@@ -11,10 +11,10 @@ import pytest
 from dear import dear_env
 from gymnasium.utils.env_checker import check_env
 
-from placement_gym import make_twin
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.envs import make_twin
 
 HALF_ON_THE_SECOND = np.array([1, 1, 1, 1, 0, 0, 0])
 

@@ -13,9 +13,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from vector_play import Vector, same_play
 from workload_files import edge, node, write_workload
 
-from placement_gym import UserError
+from placement_gym.base import UserError
+from placement_gym.envs import PlacementVectorEnv, SimulatedVectorEnv
 from placement_gym.envs.rewards import REWARDS
-from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-30"

@@ -9,8 +9,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym import DeviceSpec
-from placement_gym.deployment.check import check
+from placement_gym.deployment import check
+from placement_gym.hardware import DeviceSpec
 
 pytestmark = [pytest.mark.gpu_plugin, pytest.mark.slow]
 

@@ -12,17 +12,11 @@ import openvino as ov
 import pytest
 from gpu_models import make_problem, make_small
 
-from placement_gym import (
-    DeviceSpec,
-    Placement,
-    compile_model,
-    compile_stages,
-    export_placement,
-    load_model,
-)
+from placement_gym import load_model
+from placement_gym.deployment import compile_model, compile_stages, export_placement, plan, profile
 from placement_gym.deployment.options import ProblemOptions
-from placement_gym.deployment.plan import plan
-from placement_gym.deployment.profile import profile
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Placement
 
 pytestmark = pytest.mark.gpu_plugin
 

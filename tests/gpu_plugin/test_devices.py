@@ -6,9 +6,8 @@ import openvino as ov
 import pytest
 from gpu_models import make_problem, make_small
 
-from placement_gym import DeviceSpec
 from placement_gym.backends.measured.hetero import place_by_auto, place_by_hetero
-from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware import DeviceSpec, resolve_devices
 from placement_gym.hardware.properties import RANGES, TAKEN
 
 pytestmark = pytest.mark.gpu_plugin

@@ -11,14 +11,13 @@ import pytest
 from choosing_models import make_detector, make_suppressed
 from gpu_models import make_problem
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.measured import counters
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import TimingProtocol, counters
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.models import load
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
 
 pytestmark = pytest.mark.gpu_plugin
 
@@ -41,7 +40,7 @@ def evaluate(backend: MeasuredBackend, assignment: Sequence[int]) -> Measurement
 
 def test_a_head_that_chooses_passes_in_half_precision() -> None:
     core = ov.Core()
-    model, problem = make_problem(core, HALF, load(make_detector(n=4000)))
+    model, problem = make_problem(core, HALF, load_model(make_detector(n=4000)))
     backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     outputs = backend.compile(problem.single(1)).outputs()
     assert relative_error(outputs, backend.reference_outputs.expected) > backend.tolerance
@@ -50,7 +49,7 @@ def test_a_head_that_chooses_passes_in_half_precision() -> None:
 
 def test_a_suppression_passes_in_half_precision_though_the_gpu_leaves_rows_free() -> None:
     core = ov.Core()
-    model, problem = make_problem(core, HALF, load(make_suppressed()))
+    model, problem = make_problem(core, HALF, load_model(make_suppressed()))
     backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     assert backend.evaluate(problem.single(1)).error == ""
 

@@ -26,14 +26,13 @@ from graphs import problem_on
 from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
 
-from placement_gym import DeviceSpec
-from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base import PlacementGymWarning
+from placement_gym.graph import OpGraph, find_random, is_quantized
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.quantization import is_quantized
-from placement_gym.graph.random_operators import find_random
-from placement_gym.models import load
-from placement_gym.problem.costs.analytic import analytic, operator_times
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
+from placement_gym.problem.costs import analytic
+from placement_gym.problem.costs.analytic import operator_times
 
 
 def count(graph: OpGraph, name: str) -> tuple[int, float]:
@@ -149,8 +148,8 @@ def conditional(path: Path, outside: bool) -> Path:
 @pytest.mark.parametrize("outside", [True, False])
 def test_a_reader_in_a_branch_is_no_operator(outside: bool, tmp_path: Path) -> None:
     file = conditional(tmp_path / "conditional.onnx", outside)
-    graph = extract(load(file))
+    graph = extract(load_model(file))
     assert len(graph) == 5
     assert count(graph, "if")[0] == 2 * 4 * 4 * 4
-    for model in (load(file), ov.Core().read_model(file)):
+    for model in (load_model(file), ov.Core().read_model(file)):
         check_split(model, [np.ones((4, 4), np.float32)])

@@ -10,12 +10,10 @@ import pytest
 from foreign_models import make_encoder, make_token_classifier, ones_of
 from openvino import opset13 as ops
 
-from placement_gym.graph import borders
-from placement_gym.graph.borders import find_refused, infer_alone, is_refused, state_border_shapes
+from placement_gym.graph import acyclic_submodels, borders, separate_parts, state_border_shapes
+from placement_gym.graph.borders import find_refused, infer_alone, is_refused
 from placement_gym.graph.extract import extract
-from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.models import load
+from placement_gym.models import load_model
 
 
 def separate(model: ov.Model, inputs: Any = None) -> dict[str, int]:
@@ -50,7 +48,7 @@ def test_tensors_of_zero_size_are_refused_if_more_is_known(
 
 def test_nonzero_dimension_may_be_zero_behind_a_border() -> None:
     inputs = ones_of({"x": [1, 7, 16]})
-    model = load(make_token_classifier(), inputs=inputs)
+    model = load_model(make_token_classifier(), inputs=inputs)
     owner = separate(model, inputs)
     assert find_refused(model, owner, set())
     state_border_shapes(model, owner)
@@ -76,9 +74,9 @@ def test_sizes_given_as_data_are_stated_to_their_readers() -> None:
 def test_models_that_need_no_borders_stay_as_they_are() -> None:
     tokens = ones_of({"input_ids": [2, 5]})
     for model, inputs in (
-        (load("tiny"), None),
-        (load(make_encoder(), shapes={"input_ids": [1, "1..8"]}), None),
-        (load(make_encoder(), inputs=tokens), tokens),
+        (load_model("tiny"), None),
+        (load_model(make_encoder(), shapes={"input_ids": [1, "1..8"]}), None),
+        (load_model(make_encoder(), inputs=tokens), tokens),
     ):
         owner = separate(model, inputs)
         before = len(model.get_ops())
@@ -94,6 +92,6 @@ def test_submodels_that_cannot_be_inferred_go_to_the_compiler(
 
     monkeypatch.setattr(borders, "infer_alone", refuse)
     inputs = ones_of({"x": [1, 7, 16]})
-    model = load(make_token_classifier(), inputs=inputs)
+    model = load_model(make_token_classifier(), inputs=inputs)
     state_border_shapes(model, separate(model, inputs))
     assert not borders_of(model)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from graphs import GraphOf, chain, op_graph
 
+from placement_gym.graph import OpGraph, group
 from placement_gym.graph.features import (
     MAX_DEGREE,
     OTHER_TYPE,
@@ -16,8 +17,6 @@ from placement_gym.graph.features import (
     type_shares,
     work,
 )
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import group
 
 
 def grid(side: int) -> OpGraph:

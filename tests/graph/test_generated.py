@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from graphs import is_topological
 
-from placement_gym import UserError, placement_env
-from placement_gym.graph.generated import FAMILIES, build_family, name_graph
+from placement_gym.base import UserError
+from placement_gym.envs import placement_env
+from placement_gym.graph import FAMILIES, build_family, name_graph
 
 named = cache(build_family)
 

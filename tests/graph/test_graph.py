@@ -9,10 +9,10 @@ from graphs import GraphOf, is_topological
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
+from placement_gym.graph import OpGraph
 from placement_gym.graph.extract import extract
 from placement_gym.graph.flops import node_flops
-from placement_gym.graph.operators import OpGraph
-from placement_gym.models import load
+from placement_gym.models import load_model
 
 MODELS = ("tiny", "tiny-fp16", "resnet-fp16", "inception-fp16", "bert-8-fp16")
 
@@ -31,7 +31,7 @@ def named(name: str, node: ov.Node) -> ov.Node:
 
 
 def model_of(*outputs: ov.Node, inputs: list[ov.Node], name: str = "model") -> ov.Model:
-    return load(ov.Model([ops.result(output) for output in outputs], inputs, name))
+    return load_model(ov.Model([ops.result(output) for output in outputs], inputs, name))
 
 
 def edges(graph: OpGraph) -> set[tuple[str, str]]:
@@ -48,7 +48,7 @@ def convolution(kernel: int, channels: int = 8) -> ov.Model:
     weight = named("weight", ops.constant(zeros(channels, 3, kernel, kernel)))
     pads = [kernel // 2] * 2
     conv = named("conv", ops.convolution(image, weight, [1, 1], pads, pads, [1, 1]))
-    return load(ov.Model([named("result", ops.result(conv))], [image], "convolution"))
+    return load_model(ov.Model([named("result", ops.result(conv))], [image], "convolution"))
 
 
 def test_shared_constant_is_no_edge_and_belongs_to_one_reader() -> None:
@@ -121,14 +121,14 @@ def test_parameter_joins_its_reader_and_result_its_producer() -> None:
     first = named("first", ops.relu(data))
     second = named("second", ops.add(first, data))
     result = named("answer", ops.result(second))
-    graph = extract(load(ov.Model([result], [data], "model")))
+    graph = extract(load_model(ov.Model([result], [data], "model")))
     assert members(graph) == {"first": {"x", "first"}, "second": {"second", "answer"}}
     assert graph.inputs == ((0, 1),)
 
 
 def test_model_that_only_passes_its_input_on_keeps_one_operator() -> None:
     data = named("x", x(1, 4))
-    graph = extract(load(ov.Model([named("answer", ops.result(data))], [data], "identity")))
+    graph = extract(load_model(ov.Model([named("answer", ops.result(data))], [data], "identity")))
     assert len(graph) == 1
     assert set(graph.members[0]) == {"x", "answer"}
 
@@ -181,7 +181,7 @@ def test_fp16_weights_take_half_the_bytes(graph_of: GraphOf) -> None:
 def test_fingerprint_tells_views_and_models_apart_but_not_builds(graph_of: GraphOf) -> None:
     found = {graph_of(name, view).fingerprint() for name in MODELS for view in ("raw", "folded")}
     assert len(found) == 2 * len(MODELS)
-    assert extract(load("tiny")).fingerprint() == graph_of("tiny", "folded").fingerprint()
+    assert extract(load_model("tiny")).fingerprint() == graph_of("tiny", "folded").fingerprint()
 
 
 @pytest.mark.parametrize("view", ["raw", "folded"])

@@ -12,7 +12,7 @@ from openvino import opset1 as old
 from openvino import opset13 as ops
 
 from placement_gym.graph.parts import Separator
-from placement_gym.models import load
+from placement_gym.models import load_model
 
 
 def matrix(*shape: int) -> ov.Node:
@@ -66,7 +66,7 @@ def test_a_chain_that_its_own_part_has_rewired_can_still_be_copied() -> None:
     node = x
     for static, name in ((first, "one"), (second, "two"), (second, "three")):
         node = ops.add(node, static, name=name)
-    model = load(ov.Model([ops.result(node)], [x], "chains"))
+    model = load_model(ov.Model([ops.result(node)], [x], "chains"))
     owner = {one.get_friendly_name(): 0 for one in model.get_ops()} | {"one": 1, "three": 1}
     expected = ov.Core().compile_model(model.clone(), "CPU")(np.ones((3, 2), np.float32))[0]
     Separator(model, frozenset({"one", "two", "three"}), owner).apply()
@@ -80,7 +80,7 @@ def test_a_chain_that_has_lost_its_readers_can_still_be_copied() -> None:
     lost = ops.convert(size, "f32", name="lost")
     chain = ops.multiply(lost, ops.constant(np.float32(2)), name="chain")
     node = ops.add(ops.add(x, chain, name="one"), chain, name="two")
-    model = load(ov.Model([ops.result(node)], [x], "chains"))
+    model = load_model(ov.Model([ops.result(node)], [x], "chains"))
     # What the chain of the first part reads is of a third one: it gets a copy, and nothing reads
     # the original any more.
     owner = {one.get_friendly_name(): 0 for one in model.get_ops()} | {"lost": 2, "two": 1}
@@ -103,7 +103,7 @@ def test_what_is_copied_does_not_grow_with_the_square_of_depth(
     half = ops.constant(np.float32(0.5), name="half")
     for layer in range(depth):
         node = ops.multiply(node, half, name=f"layer{layer}")
-    model = load(ov.Model([ops.result(node)], [x], "deep"))
+    model = load_model(ov.Model([ops.result(node)], [x], "deep"))
     owner = {one.get_friendly_name(): 0 for one in model.get_ops()}
     owner |= {f"layer{layer}": layer for layer in range(depth)}
     monkeypatch.setattr(ov.Model, "clone", clone_counted)

@@ -10,14 +10,14 @@ from openvino import opset13 as ops
 from quantized import CHANNELS, write_onnx
 from testbed import known_model, outputs
 
-from placement_gym.backends.measured.hetero import HeteroPartition, compile_partition
+from placement_gym.backends.measured import HeteroPartition, compile_partition
 from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.graph import OpGraph, is_quantized, without_integer_kernels
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.quantization import is_quantized, without_integer_kernels
-from placement_gym.hardware.devices import PRESETS, TESTBED
-from placement_gym.models import load
-from placement_gym.problem.costs.analytic import analytic
+from placement_gym.hardware import PRESETS
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import load_model
+from placement_gym.problem.costs import analytic
 from placement_gym.workloads.samples import sample_inputs
 
 
@@ -30,13 +30,13 @@ def cnn() -> OpGraph:
 def from_onnx(tmp_path_factory: pytest.TempPathFactory) -> ov.Model:
     file = tmp_path_factory.mktemp("onnx") / "quantized.onnx"
     write_onnx(file)
-    return load(file)
+    return load_model(file)
 
 
 def convert(value: np.ndarray[Any, Any]) -> ov.Model:
     x = ops.parameter([4], np.float32, name="x")
     weight = ops.convert(ops.constant(value), "f32")
-    return load(ov.Model([ops.result(ops.multiply(x, weight))], [x], "converted"))
+    return load_model(ov.Model([ops.result(ops.multiply(x, weight))], [x], "converted"))
 
 
 def integer_kernels(compiled: ov.CompiledModel, model: ov.Model) -> int:
@@ -79,7 +79,7 @@ def rounded() -> tuple[ov.Node, ov.Node]:
 def test_rounded_input_goes_to_all_readers_of_the_rounding() -> None:
     x, levels = rounded()
     left, right = ops.exp(levels), ops.sqrt(levels)
-    graph = extract(load(ov.Model([ops.result(left), ops.result(right)], [x], "two")))
+    graph = extract(load_model(ov.Model([ops.result(left), ops.result(right)], [x], "two")))
     assert [len(readers) for readers in graph.inputs] == [2]
 
 
@@ -94,7 +94,7 @@ def test_onnx_chain_of_rounding_is_placed_as_a_whole(from_onnx: ov.Model) -> Non
 def test_arithmetic_behind_rounding_stays_an_operator() -> None:
     x, levels = rounded()
     scaled = ops.multiply(levels, np.float32(3.0))
-    graph = extract(load(ov.Model([ops.result(ops.exp(scaled))], [x], "scaled")))
+    graph = extract(load_model(ov.Model([ops.result(ops.exp(scaled))], [x], "scaled")))
     assert graph.types == ("Multiply", "Exp")
 
 
@@ -127,7 +127,7 @@ def test_plain_operators_leave_no_integer_kernels(source: str, from_onnx: ov.Mod
 def test_plain_operators_round_to_the_same_levels() -> None:
     x = ops.parameter([1, 64], np.float32, name="x")
     ends = (ops.constant(np.float32(end)) for end in (-1.0, 1.0, 0.0, 30.0))
-    model = load(ov.Model([ops.result(ops.fake_quantize(x, *ends, 16))], [x], "rounded"))
+    model = load_model(ov.Model([ops.result(ops.fake_quantize(x, *ends, 16))], [x], "rounded"))
     values = np.linspace(-1.3, 1.3, 64, dtype=np.float32)[None]
     found = compile_in_f32(without_integer_kernels(model))(values)[0]
     levels = np.round(7.5 * (np.clip(values, -1.0, 1.0) + 1.0))
@@ -147,8 +147,8 @@ def test_integers_of_the_built_in_network_do_not_overflow() -> None:
 def test_weights_that_are_rounded_to_eight_bits_take_one_byte(half: bool, tmp_path: Path) -> None:
     file = tmp_path / "saved.xml"
     ov.save_model(known_model("cnn-int8"), file, compress_to_fp16=half)
-    rounded = extract(load(file)).weight_bytes.sum()
-    assert rounded == pytest.approx(extract(load("cnn")).weight_bytes.sum() / 4, rel=0.02)
+    rounded = extract(load_model(file)).weight_bytes.sum()
+    assert rounded == pytest.approx(extract(load_model("cnn")).weight_bytes.sum() / 4, rel=0.02)
 
 
 def test_stored_integers_take_one_byte(from_onnx: ov.Model) -> None:
@@ -157,7 +157,7 @@ def test_stored_integers_take_one_byte(from_onnx: ov.Model) -> None:
 
 
 def test_analytic_costs_take_quantised_convolutions_as_integers(cnn: OpGraph) -> None:
-    devices, plain = PRESETS["cpu+dgpu"], extract(load("cnn"))
+    devices, plain = PRESETS["cpu+dgpu"], extract(load_model("cnn"))
     ratio = analytic(cnn, devices).operator_ms.sum(0) / analytic(plain, devices).operator_ms.sum(0)
     assert ratio[0] < 0.5
     assert cnn.integers is not None
@@ -171,7 +171,7 @@ def test_analytic_costs_take_quantised_convolutions_as_integers(cnn: OpGraph) ->
     [("cnn", False), ("cnn-fp16", False), ("cnn-int8", True), ("gpt", False), ("gpt-int4", True)],
 )
 def test_a_quantised_model_is_known_by_its_nodes(name: str, quantized: bool) -> None:
-    assert is_quantized(load(name)) is quantized
+    assert is_quantized(load_model(name)) is quantized
 
 
 @pytest.mark.parametrize(("dtype", "quantized"), [(np.int8, True), (np.float16, False)])

@@ -10,22 +10,20 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
+from placement_gym.graph import OpGraph, acyclic_submodels, group
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.states import bound
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.graph.units import group
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.models import load
-from placement_gym.problem.costs.analytic import analytic, operator_times
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.hardware import PRESETS
+from placement_gym.models import load_model
+from placement_gym.problem.costs import analytic, parse_schedule
+from placement_gym.problem.costs.analytic import operator_times
+from placement_gym.schedules import Simulator
 from placement_gym.workloads.conversation import Conversation
 
 
 @cache
 def gpt_graph(view: str = "folded", scenario: str = "chat-6-4") -> OpGraph:
-    return extract(load("gpt"), view, scenario)
+    return extract(load_model("gpt"), view, scenario)
 
 
 def running_sum() -> ov.Model:
@@ -60,7 +58,7 @@ def test_unit_of_a_state_is_named_after_the_attention() -> None:
 
 
 def test_operators_between_reading_and_writing_join_the_state() -> None:
-    units = group(extract(load(running_sum()), scenario="chat-3-2"), "op")
+    units = group(extract(load_model(running_sum()), scenario="chat-3-2"), "op")
     together = next(names for names in units.quotient.members if "past" in names)
     assert {"past", "add", "total", "written"} <= set(together)
     assert units.names[1:] == ("now", "total", "out")
@@ -110,7 +108,9 @@ def test_memory_includes_the_cache_at_the_end_of_the_scenario() -> None:
 
 
 def test_fingerprint_changes_with_the_scenario() -> None:
-    prints = {extract(load(running_sum()), scenario=f"chat-3-{n}").fingerprint() for n in (2, 3)}
+    prints = {
+        extract(load_model(running_sum()), scenario=f"chat-3-{n}").fingerprint() for n in (2, 3)
+    }
     assert len(prints) == 2
 
 
@@ -143,7 +143,7 @@ def test_model_without_state_refuses_a_scenario(built: Callable[[str], ov.Model]
 
 def test_bound_number_of_tokens_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"leave the number of tokens .* dynamic"):
-        extract(load("gpt", shapes={"input_ids": [1, 6]}), scenario="chat-6-4")
+        extract(load_model("gpt", shapes={"input_ids": [1, 6]}), scenario="chat-6-4")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_bound_of_a_state_counts_as_memory() -> None:
                           ov.PartialShape("[1,0..64]"), name="past")  # fmt: skip
     whole = ops.concat([past, x], 1, name="whole")
     model = ov.Model([ops.result(ops.relu(whole, name="out"))], [ops.assign(whole, "past")], [x])
-    graph = extract(load(model), "raw", "chat-5-3")
+    graph = extract(load_model(model), "raw", "chat-5-3")
     held = dict(zip(graph.types, graph.weight_bytes.tolist(), strict=True))
     assert held["ReadValue"] == 64 * 4
     assert graph.state_bytes.sum() == 64 * 4

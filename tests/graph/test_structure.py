@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from placement_gym import UserError
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.structure import Structure, describe_difference, match, pair
+from placement_gym.base import UserError
+from placement_gym.graph import OpGraph, Structure, describe_difference, match
+from placement_gym.graph.structure import pair
 
 RELU, MATMUL = "Relu f32[1,8] 0", "MatMul f32[1,8] 1024"
 

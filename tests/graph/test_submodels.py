@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import count_stages
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.submodels import (
+from placement_gym.base import IntArray
+from placement_gym.graph import (
+    OpGraph,
     acyclic_submodels,
+    group,
     pipeline_stages,
     separating_colours,
     submodel_devices,
 )
-from placement_gym.graph.units import group
 
 
 @st.composite

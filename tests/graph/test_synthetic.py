@@ -15,13 +15,11 @@ from graphs import chain, is_topological, op_graph, op_graphs, problem_on
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base import IntArray
 from placement_gym.envs.observation import N_FEATURES, compute_node_features
+from placement_gym.graph import OpGraph, build_generated, group
 from placement_gym.graph.features import count_within_distance, fractal_dimension
-from placement_gym.graph.generated import build_generated
-from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import FAMILIES, synthetic
-from placement_gym.graph.units import group
 
 RANDOM = ("synthetic-layered", "synthetic-series-parallel")
 GROWN = (*RANDOM, "unrolled-lstm")

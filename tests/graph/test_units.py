@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_gym.backends.measured.counters import query_primitives
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units, group
-from placement_gym.models.spec import GRANULARITIES
+from placement_gym.graph import OpGraph, Units, group
+from placement_gym.models import GRANULARITIES
 
 UnitsOf = Callable[[str, str, str], Units]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from placement_gym import DeviceSpec, UserError
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.hardware.devices import (
+from placement_gym.base import UserError
+from placement_gym.hardware import (
     PRESETS,
-    TESTBED,
+    DeviceSpec,
     collect_cautions,
     find_device,
-    has_mixed_precision,
     is_testbed,
+    parse_devices,
 )
+from placement_gym.hardware.devices import TESTBED, has_mixed_precision
 from placement_gym.hardware.properties import PRECISION_PROPERTIES, TAKEN
 
 SPECS = [

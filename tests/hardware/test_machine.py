@@ -13,15 +13,20 @@ from typing import Any
 import pytest
 from cliff import GIB, FakeCore, laptop
 
-from placement_gym import DeviceSpec, UserError
 from placement_gym.backends.measured.hetero import alias_device
-from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.cli.lists import can_measure
-from placement_gym.hardware import machine
-from placement_gym.hardware.device_requests import choose_default, resolve_devices
-from placement_gym.hardware.devices import PRESETS, TESTBED
-from placement_gym.hardware.machine import UnknownDeviceError, register
+from placement_gym.hardware import (
+    PRESETS,
+    DeviceSpec,
+    choose_default,
+    machine,
+    register,
+    resolve_devices,
+)
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware.machine import UnknownDeviceError
 
 
 def names(devices: Sequence[DeviceSpec]) -> list[str]:

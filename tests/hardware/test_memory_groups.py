@@ -14,19 +14,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slow_repair import SlowRepair
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.bench.known.identity import identify
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.fill import fill_in_order, greedy_fill
-from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
-from placement_gym.solvers.milp import serial_program
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import BoolArray, IntArray, UserError
+from placement_gym.bench.known import identify
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.hardware import DeviceSpec, parse_devices
+from placement_gym.problem import Problem
+from placement_gym.solvers import (
+    RepairPrices,
+    critical_path,
+    fill_in_order,
+    greedy_fill,
+    heft,
+    interchangeable_devices,
+    load_ms,
+    lower_bound,
+    m_etf,
+    repair,
+    serial_program,
+)
 from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
 
 HOST = (

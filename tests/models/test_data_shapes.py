@@ -10,14 +10,18 @@ import pytest
 from foreign_models import make_encoder, ones_of
 from openvino import opset13 as ops
 
-from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.backends.simulated import build_simulated_problem
 from placement_gym.cli.main import make_parser
 from placement_gym.graph.extract import extract
-from placement_gym.models import UnsupportedModelError, load
-from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.models import (
+    ModelSpec,
+    UnsupportedModelError,
+    find_data_shapes,
+    load_model,
+    raise_to_bounds,
+)
+from placement_gym.problem.costs import PRESETS
+from placement_gym.schedules import Simulator
 from placement_gym.workloads.samples import sample_inputs
 
 SIZES = {"input_ids": [2, 5]}
@@ -25,15 +29,15 @@ INPUTS = ones_of(SIZES)
 
 
 def test_dimensions_stay_dynamic_with_inputs() -> None:
-    model = load(make_encoder(), inputs=INPUTS)
+    model = load_model(make_encoder(), inputs=INPUTS)
     assert str(model.inputs[0].get_partial_shape()) == "[?,?]"
     assert find_data_shapes(model, SIZES) == {"input_ids": (2, 5)}
     assert [one.shape for one in sample_inputs(model, {"input_ids": (2, 5)})] == [(2, 5)]
 
 
 def test_graph_has_the_sizes_of_a_model_bound_to_them() -> None:
-    dynamic = extract(load(make_encoder(), inputs=INPUTS), inputs=INPUTS)
-    bound = extract(load(make_encoder(), shapes=SIZES))
+    dynamic = extract(load_model(make_encoder(), inputs=INPUTS), inputs=INPUTS)
+    bound = extract(load_model(make_encoder(), shapes=SIZES))
     assert dynamic.shapes == bound.shapes
     assert dynamic.flops.tolist() == bound.flops.tolist()
     assert dynamic.tensors.size_bytes.tolist() == bound.tensors.size_bytes.tolist()
@@ -41,12 +45,12 @@ def test_graph_has_the_sizes_of_a_model_bound_to_them() -> None:
 
 
 def test_a_dimension_with_an_upper_bound_is_measured_at_it() -> None:
-    model = load(make_encoder(), shapes={"input_ids": [1, "1..8"]})
+    model = load_model(make_encoder(), shapes={"input_ids": [1, "1..8"]})
     assert str(model.inputs[0].get_partial_shape()) == "[1,..8]"  # HETERO begins with zero tokens
     assert find_data_shapes(model) == {"input_ids": (1, 8)}
     assert find_data_shapes(model, {"input_ids": [1, 3]}) == {"input_ids": (1, 3)}
     assert raise_to_bounds(model, {"input_ids": (1, 3)}) == {"input_ids": (1, 8)}
-    unbounded = load(make_encoder(), inputs=INPUTS)
+    unbounded = load_model(make_encoder(), inputs=INPUTS)
     assert raise_to_bounds(unbounded, {"input_ids": (2, 5)}) == {"input_ids": (2, 5)}
 
 
@@ -81,12 +85,12 @@ def test_memory_of_tensors_is_that_of_the_upper_bounds() -> None:
 )
 def test_sizes_of_a_file_that_do_not_fit_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load(make_encoder(), {"input_ids": [1, "1..8"]}, {"data_shapes": given})
+        load_model(make_encoder(), {"input_ids": [1, "1..8"]}, {"data_shapes": given})
 
 
 def test_unbounded_dimension_is_refused_with_both_remedies() -> None:
     with pytest.raises(UnsupportedModelError) as error:
-        load(make_encoder())
+        load_model(make_encoder())
     for remedy in ('--shape "input_ids[1,1]"', "--inputs inputs.npz"):
         assert remedy in str(error.value)
 
@@ -101,7 +105,7 @@ def test_bounds_that_do_not_fit_other_inputs_are_refused() -> None:
     x, y = (ops.parameter([-1], np.float32, name=name) for name in "xy")
     for port in (x, y):
         port.output(0).get_tensor().set_names({port.get_friendly_name()})
-    model = load(
+    model = load_model(
         ov.Model([ops.result(ops.add(ops.relu(x), ops.relu(y)))], [x, y], "pair"),
         shapes={"x": ["1..8"]},
         inputs=ones_of({"x": [3], "y": [3]}),

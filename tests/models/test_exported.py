@@ -18,8 +18,7 @@ from testbed import build_here
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.graph.extract import extract
-from placement_gym.models import UnsupportedModelError, load
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
 
 TINY = {"num_hidden_layers": 2, "vocab_size": 128, "num_attention_heads": 4}
 
@@ -37,13 +36,13 @@ def save_dynamic_onnx(path: Path) -> Path:
 def test_dynamic_axes_are_bound_by_their_input(tmp_path: Path) -> None:
     file = save_dynamic_onnx(tmp_path / "dynamic.onnx")
     with pytest.raises(UnsupportedModelError, match=r'--shape "x\[1,1,8\]"'):
-        load(file)
-    assert load(file, shapes={"x": [2, 5, 8]}).output().shape == [2, 5, 8]
+        load_model(file)
+    assert load_model(file, shapes={"x": [2, 5, 8]}).output().shape == [2, 5, 8]
 
 
 def test_nodes_have_the_same_names_whenever_a_file_is_read(tmp_path: Path) -> None:
     file = save_residual_onnx(tmp_path / "residual.onnx")
-    first, second = extract(load(file), "raw"), extract(load(file), "raw")
+    first, second = extract(load_model(file), "raw"), extract(load_model(file), "raw")
     assert first.names == second.names
 
 
@@ -54,7 +53,7 @@ def test_nodes_that_binding_adds_have_the_same_names_each_time(tmp_path: Path) -
     model = ov.Model([ops.result(ops.squeeze(part, ops.constant([1])))], [x], "sliced")
     file = tmp_path / "sliced.xml"
     ov.save_model(model, file, compress_to_fp16=False)
-    first, second = (extract(load(file, shapes={"x": [2, 4, 4]}), "raw") for _ in range(2))
+    first, second = (extract(load_model(file, shapes={"x": [2, 4, 4]}), "raw") for _ in range(2))
     assert first.names == second.names
     assert any("/added" in name for name in first.names)
 

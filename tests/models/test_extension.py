@@ -15,11 +15,10 @@ import pytest
 from openvino import opset13 as ops
 from processes import run_python
 
-from placement_gym import Placement, UserError, compile_model
-from placement_gym.deployment.evaluate import evaluate_placement
-from placement_gym.deployment.export import export_placement
-from placement_gym.models import UnsupportedModelError, load
-from placement_gym.models.spec import ModelSpec
+from placement_gym.base import UserError
+from placement_gym.deployment import compile_model, evaluate_placement, export_placement
+from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
+from placement_gym.problem import Placement
 
 SOURCE = Path(__file__).parents[1] / "support" / "half_sine.cpp"
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler of C++")
@@ -52,15 +51,15 @@ def build_library(folder: Path) -> Path:
 
 def test_an_operator_that_is_missing_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match=r"HalfSine.* --extension FILE"):
-        load(save_model(tmp_path))
+        load_model(save_model(tmp_path))
 
 
 def test_a_library_that_is_missing_or_none_is_named(tmp_path: Path) -> None:
     file = save_model(tmp_path)
     with pytest.raises(UserError, match=r"no extension '.*gone\.so'"):
-        load(file, extension=tmp_path / "gone.so")
+        load_model(file, extension=tmp_path / "gone.so")
     with pytest.raises(UserError, match=r"cannot load the extension .*: build it with the headers"):
-        load(file, extension=file)
+        load_model(file, extension=file)
 
 
 def test_other_processes_get_the_path_of_the_library(

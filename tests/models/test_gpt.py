@@ -5,7 +5,7 @@ import openvino as ov
 import pytest
 from numpy.typing import NDArray
 
-from placement_gym.models import gpt, load
+from placement_gym.models import gpt, load_model
 
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 IDS = np.random.default_rng(0).integers(0, gpt.SMALL.vocabulary, (1, 12))
@@ -13,7 +13,7 @@ IDS = np.random.default_rng(0).integers(0, gpt.SMALL.vocabulary, (1, 12))
 
 @pytest.fixture(scope="module")
 def compiled() -> ov.CompiledModel:
-    return ov.Core().compile_model(load("gpt"), "CPU", PROPERTIES)
+    return ov.Core().compile_model(load_model("gpt"), "CPU", PROPERTIES)
 
 
 Logits = NDArray[np.float32]
@@ -50,7 +50,7 @@ def test_a_token_is_attended_to_by_later_ones_alone(compiled: ov.CompiledModel) 
 def test_int8_is_the_type_of_all_matrices() -> None:
     matrices = [
         node
-        for node in load("gpt-int8").get_ordered_ops()
+        for node in load_model("gpt-int8").get_ordered_ops()
         if node.get_type_name() == "Constant" and len(node.shape) == 2 and node.shape[1] > 1
     ]
     assert {node.get_element_type() for node in matrices} == {ov.Type.i8}
@@ -59,7 +59,7 @@ def test_int8_is_the_type_of_all_matrices() -> None:
 def test_int4_is_for_dense_layers_and_int8_for_tables() -> None:
     stored = {
         node.get_friendly_name().split("/")[0]: str(node.get_element_type())
-        for node in load("gpt-int4").get_ordered_ops()
+        for node in load_model("gpt-int4").get_ordered_ops()
         if node.get_friendly_name().endswith("/compressed")
     }
     assert stored.pop("embeddings") == "<Type: 'int8_t'>"
@@ -69,7 +69,7 @@ def test_int4_is_for_dense_layers_and_int8_for_tables() -> None:
 
 @pytest.mark.slow
 def test_number_is_that_of_layers_of_gpt_2() -> None:
-    model = load("gpt-2")
+    model = load_model("gpt-2")
     assert len(model.get_variables()) == 4
     assert model.output().get_partial_shape()[2].get_length() == 50257
 
@@ -78,6 +78,6 @@ def test_number_is_that_of_layers_of_gpt_2() -> None:
 def test_rounded_weights_give_about_the_same_logits(
     name: str, close: float, compiled: ov.CompiledModel
 ) -> None:
-    rounded = ov.Core().compile_model(load(name), "CPU", PROPERTIES)
+    rounded = ov.Core().compile_model(load_model(name), "CPU", PROPERTIES)
     difference = answer(rounded, IDS, 12) - answer(compiled, IDS, 12)
     assert 0.0 < np.abs(difference).max() < close

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from onnx_files import Writer
 from openvino import opset13 as ops
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import OpGraph
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.models import load, prepare
-from placement_gym.models.built_in import build, match_built_in
-from placement_gym.problem.costs.analytic import analytic
+from placement_gym.hardware import PRESETS
+from placement_gym.models import load_model, match_built_in, prepare
+from placement_gym.models.built_in import build
+from placement_gym.problem.costs import analytic
 
 MODELS = ("tiny", "resnet", "inception", "bert-8", "mobilenet-50", "vit-1")
 PUBLISHED = {"mobilenet": (0.6, 3.5), "vit-12": (35.0, 86.6)}
@@ -147,18 +147,18 @@ def test_bert_reads_as_many_tokens_as_its_name_says(built: Built, name: str, tok
 )
 def test_what_a_model_does_not_have_is_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load(name)
+        load_model(name)
 
 
 def test_the_number_in_a_name_sets_the_size() -> None:
-    counts = [len(extract(load(name), "folded")) for name in ("vit-1", "vit-2")]
+    counts = [len(extract(load_model(name), "folded")) for name in ("vit-1", "vit-2")]
     assert counts[0] < counts[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_work_and_weights_are_the_published_ones(name: str) -> None:
-    graph = extract(load(name), "folded")
+    graph = extract(load_model(name), "folded")
     operations, weights = PUBLISHED[name]
     assert graph.flops.sum() / 1e9 == pytest.approx(operations, rel=0.1)
     assert graph.weight_bytes.sum() / 4e6 == pytest.approx(weights, rel=0.05)
@@ -167,14 +167,14 @@ def test_work_and_weights_are_the_published_ones(name: str) -> None:
 @pytest.mark.parametrize("name", ["nosuchmodel", "resnet-fp17", "nowhere/model.xml"])
 def test_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"tiny.*resnet.*inception.*bert") as error:
-        load(name)
+        load_model(name)
     assert name in str(error.value)
 
 
 def test_dynamic_model_loads_once_it_is_reshaped() -> None:
     model = two_relus("relu", [-1, 4])
     model.reshape({"x": [2, 4]})
-    assert list(load(model).output().shape) == [2, 4]
+    assert list(load_model(model).output().shape) == [2, 4]
 
 
 @pytest.mark.parametrize("kind", [str, Path])
@@ -182,7 +182,7 @@ def test_ir_file_loads_as_the_graph_that_was_saved(
     tmp_path: Path, built: Built, kind: Callable[[Path], str | Path]
 ) -> None:
     ov.save_model(built("tiny"), tmp_path / "saved.xml", compress_to_fp16=False)
-    loaded = load(kind(tmp_path / "saved.xml"))
+    loaded = load_model(kind(tmp_path / "saved.xml"))
     assert extract(loaded).fingerprint() == extract(built("tiny")).fingerprint()
 
 
@@ -190,14 +190,14 @@ def test_onnx_file_loads(tmp_path: Path) -> None:
     out = Writer()
     out.constant("w", np.arange(6, dtype=np.float32).reshape(3, 2))
     out.add("Relu", [out.add("MatMul", ["x", "w"], "product")], "y")
-    graph = extract(load(out.save(tmp_path / "mlp.onnx", {"x": [1, 3]}, {"y": [1, 2]})))
+    graph = extract(load_model(out.save(tmp_path / "mlp.onnx", {"x": [1, 3]}, {"y": [1, 2]})))
     assert graph.types == ("MatMul", "Relu")
 
 
 def test_duplicate_friendly_names_become_unique() -> None:
     taken = two_relus("twin", [1, 4])
     taken.get_results()[0].set_friendly_name("twin_2")
-    for model in (load(two_relus("twin", [1, 4])), load(stateful()), prepare(taken)):
+    for model in (load_model(two_relus("twin", [1, 4])), load_model(stateful()), prepare(taken)):
         loaded = names(model)
         assert len(loaded) == len(set(loaded)) >= 4
 
@@ -205,7 +205,7 @@ def test_duplicate_friendly_names_become_unique() -> None:
 def test_loading_a_model_in_memory_leaves_it_as_it_was() -> None:
     model = two_relus("twin", [1, 4])
     before = names(model)
-    loaded = load(model)
+    loaded = load_model(model)
     loaded.get_ordered_ops()[0].get_rt_info()["affinity"] = "CPU"
     assert names(model) == before
     assert not any("affinity" in node.get_rt_info() for node in model.get_ordered_ops())

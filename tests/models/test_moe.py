@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from testbed import needs_two_cores
 
 import placement_gym
-from placement_gym import Placement, UserError
-from placement_gym.models import load
-from placement_gym.solvers.fill import fill_in_order
+from placement_gym.base import UserError
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
+from placement_gym.solvers import fill_in_order
 
 PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
 
@@ -27,7 +28,7 @@ def answer(compiled: ov.CompiledModel) -> list[NDArray[Any]]:
 
 
 def test_two_experts_answer_each_token_in_shares_that_add_up_to_one() -> None:
-    model = load("moe-3")
+    model = load_model("moe-3")
     (node,) = [one for one in model.get_ops() if one.get_friendly_name() == "layer0/router/gates"]
     model.add_outputs(node.output(0))
     _, gates = answer(ov.Core().compile_model(model, "CPU", PLAIN))
@@ -39,7 +40,7 @@ def test_two_experts_answer_each_token_in_shares_that_add_up_to_one() -> None:
 @pytest.mark.parametrize("name", ["moe-1", "moe-129"])
 def test_a_token_takes_two_of_the_experts_that_there_are(name: str) -> None:
     with pytest.raises(UserError, match="2 to 128 experts"):
-        load(name)
+        load_model(name)
 
 
 @needs_two_cores
@@ -61,7 +62,7 @@ def test_experts_leave_a_full_device_and_all_else_stays() -> None:
     assert all("/expert" in name for name in elsewhere)
     assert 0.4 < problem.memory_bytes(placed)[1] / problem.total_bytes <= 0.5
     assert problem.infeasibility(placed) == ""
-    model = load("moe-4")
+    model = load_model("moe-4")
     compiled = placement_gym.compile_model(ov.Core(), model, Placement.of(problem, placed))
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == problem.count_submodels(placed)
     (plain,), (found,) = answer(ov.Core().compile_model(model, "CPU", PLAIN)), answer(compiled)

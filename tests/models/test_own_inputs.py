@@ -13,14 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
-from placement_gym import UserError
-from placement_gym.models import load
-from placement_gym.models.given import read_older
-from placement_gym.models.joining import inputs_of
-from placement_gym.models.loading import read_own
-from placement_gym.models.own_inputs import save_inputs
+from placement_gym.base import UserError
+from placement_gym.models import inputs_of, load_model, read_older, read_own, save_inputs
 from placement_gym.models.tensors import make_tensor
-from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads import make_request
 
 
 def make_model(**types: str) -> ov.Model:
@@ -80,10 +76,10 @@ def test_sizes_of_every_sample_have_to_fit_each_other() -> None:
     x, y = (ops.parameter([1, -1], np.float32, name=name) for name in "xy")
     model = ov.Model([ops.result(ops.add(x, y))], [x, y], "sum")
     fits, contradicts = ({"x": np.ones((1, 5)), "y": np.ones((1, size))} for size in (5, 4))
-    load(model, inputs=[fits, {name: value[:, :3] for name, value in fits.items()}])
+    load_model(model, inputs=[fits, {name: value[:, :3] for name, value in fits.items()}])
     for given in ([contradicts], [fits, contradicts]):
         with pytest.raises(UserError, match=r"'x': \(1, 5\), 'y': \(1, 4\)"):
-            load(model, inputs=given)
+            load_model(model, inputs=given)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +155,7 @@ def test_models_of_a_union_take_their_own() -> None:
     assert inputs_of(given, "b") == [{"x": 2}]
     assert inputs_of({"data_shapes": {"a/x": [1], "b/y": [2]}}, "b") == {"data_shapes": {"y": [2]}}
     assert inputs_of(None, "b") is None
-    union = load(["tiny", "tiny"])
+    union = load_model(["tiny", "tiny"])
     image = np.ones((1, 3, 64, 64), np.float32)
     names = [port.get_node().get_friendly_name() for port in union.inputs]
     own = read_own(union, dict.fromkeys(names, image))
@@ -176,7 +172,7 @@ def test_models_of_a_union_take_their_own() -> None:
 def test_inputs_of_a_union_are_named_with_their_model(name: str, message: str) -> None:
     given = {name: np.ones((1, 3, 64, 64))}
     with pytest.raises(UserError, match=message):
-        make_request(load(["tiny", "tiny"], inputs=given), inputs=given)
+        make_request(load_model(["tiny", "tiny"], inputs=given), inputs=given)
 
 
 def test_arguments_of_older_files_mean_what_they_meant() -> None:

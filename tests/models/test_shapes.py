@@ -11,12 +11,11 @@ from foreign_models import ones_of
 from openvino import opset13 as ops
 from stateful_models import make_cross_attention, make_state_space
 
-from placement_gym import UserError
-from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.backends.simulated import build_simulated_problem
+from placement_gym.base import UserError
 from placement_gym.cli.values import parse_shapes
-from placement_gym.models import UnsupportedModelError, load
+from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
 from placement_gym.models.shapes import match_inputs
-from placement_gym.models.spec import ModelSpec
 from placement_gym.models.stateful import bind_batch
 from placement_gym.workloads.steps import Step, input_shape
 
@@ -31,10 +30,10 @@ def dynamic(shape: tuple[int, ...] = (-1, 4)) -> ov.Model:
 
 def test_unbound_dimension_is_an_error_with_a_remedy_that_helps() -> None:
     with pytest.raises(UnsupportedModelError) as error:
-        load(dynamic())
+        load_model(dynamic())
     assert "shapes={'x': [1, 4]}" in str(error.value)
     assert '--shape "x[1,4]"' in str(error.value)
-    assert load(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
+    assert load_model(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
 
 
 def make_many(n: int) -> ov.Model:
@@ -48,11 +47,11 @@ def make_many(n: int) -> ov.Model:
 
 def test_many_inputs_are_bound_by_a_pattern_that_a_short_error_names() -> None:
     with pytest.raises(UnsupportedModelError) as error:
-        load(make_many(50))
+        load_model(make_many(50))
     assert "shapes={'image_*': [1, 3]}" in str(error.value)
     assert "and 47 more" in str(error.value)
     assert len(str(error.value)) < 600
-    assert load(make_many(50), shapes={"image_*": [1, 3]}).output().shape == [1, 155]
+    assert load_model(make_many(50), shapes={"image_*": [1, 3]}).output().shape == [1, 155]
 
 
 def test_an_input_of_its_own_name_goes_before_a_pattern() -> None:
@@ -69,13 +68,13 @@ def test_input_of_unknown_rank_is_an_error_with_a_remedy() -> None:
         return ov.Model([ops.result(ops.relu(x, name="relu"))], [x], "unranked")
 
     with pytest.raises(UnsupportedModelError, match="unknown rank") as error:
-        load(model())
+        load_model(model())
     assert '--shape "x[1,3,224,224]"' in str(error.value)
     assert "cannot be placed" not in str(error.value)
     with pytest.raises(UserError, match="bind it, as in shapes="):
-        load(model(), inputs=ones_of({"x": [1, 64]}))
+        load_model(model(), inputs=ones_of({"x": [1, 64]}))
     shapes = parse_shapes("x[1,3,224,224]")
-    assert load(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
+    assert load_model(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
 
 
 def test_a_dimension_that_the_data_decide_needs_no_size_but_those_of_the_inputs_do() -> None:
@@ -84,10 +83,10 @@ def test_a_dimension_that_the_data_decide_needs_no_size_but_those_of_the_inputs_
         x.output(0).get_tensor().set_names({"x"})
         return ov.Model([ops.result(ops.non_zero(x))], [x], "data")
 
-    assert load(model(4)).output().get_partial_shape().is_dynamic
-    assert load(model(-1), inputs=ones_of({"x": [4]})).output().get_partial_shape().is_dynamic
+    assert load_model(model(4)).output().get_partial_shape().is_dynamic
+    assert load_model(model(-1), inputs=ones_of({"x": [4]})).output().get_partial_shape().is_dynamic
     with pytest.raises(UnsupportedModelError, match="--inputs"):
-        load(model(-1))
+        load_model(model(-1))
 
 
 def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:
 )
 def test_shape_that_does_not_fit_is_refused(shapes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load(dynamic(), shapes=shapes)
+        load_model(dynamic(), shapes=shapes)
 
 
 def test_generated_graph_refuses_shapes_and_scenario() -> None:
@@ -169,7 +168,7 @@ def test_batch_is_not_read_from_coordinates_or_scalars() -> None:
 def test_states_of_fixed_size_are_bound_with_the_batch() -> None:
     """OpenVINO's CPU plugin reads wrong values where the state alone has a dynamic batch."""
     own = make_state_space()
-    models = (own, load(own), load(make_cross_attention()))
+    models = (own, load_model(own), load_model(make_cross_attention()))
     shapes = [str(model.get_variables()[0].info.data_shape) for model in models]
     assert shapes == ["[?,4,8]", "[1,4,8]", "[?,?,8]"]
 

@@ -10,9 +10,7 @@ import numpy as np
 import openvino as ov
 from foreign_models import make_encoder
 
-from placement_gym.models import load
-from placement_gym.models.loading import read_own
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec, load_model, read_own
 
 
 def test_equal_specs_are_one_key_whatever_their_shapes() -> None:
@@ -41,14 +39,14 @@ def test_a_model_in_memory_keeps_its_bound_shapes_in_a_file() -> None:
     held = spec.holding(spec.load())
     with held.as_file() as values:
         assert "shapes" not in values
-        read: ov.Model = load(values["model"])
+        read: ov.Model = load_model(values["model"])
     assert list(read.inputs[0].shape) == [1, 8]
     assert ModelSpec("tiny").holding(read) == ModelSpec("tiny")
 
 
 def test_inputs_in_memory_are_a_file_for_another_process() -> None:
     images = [{"image": np.full((1, 3, 64, 64), value)} for value in (0.0, 1.0)]
-    model = load("tiny")
+    model = load_model("tiny")
     with ModelSpec("tiny", inputs=images).as_file() as values:
         json.dumps(values)
         found = read_own(model, values["inputs"])

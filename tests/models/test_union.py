@@ -11,13 +11,10 @@ import pytest
 from foreign_models import make_encoder
 from oracle import count_stages
 
-from placement_gym import UserError
+from placement_gym.base import UserError
+from placement_gym.graph import pipeline_stages
 from placement_gym.graph.extract import extract
-from placement_gym.graph.submodels import pipeline_stages
-from placement_gym.models import joining, load
-from placement_gym.models.members import Member, list_members
-from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import split_union
+from placement_gym.models import Member, ModelSpec, joining, list_members, load_model, split_union
 from placement_gym.workloads.samples import sample_inputs
 
 
@@ -26,7 +23,7 @@ def names_of(ports: list[ov.Output]) -> list[str]:
 
 
 def test_nodes_inputs_and_outputs_are_prefixed() -> None:
-    union = load(["tiny", "tiny"])
+    union = load_model(["tiny", "tiny"])
     assert names_of(union.inputs) == ["tiny/image", "tiny_2/image"]
     assert names_of(union.outputs) == ["tiny/probabilities", "tiny_2/probabilities"]
     prefixes = {node.get_friendly_name().split("/")[0] for node in union.get_ops()}
@@ -34,48 +31,48 @@ def test_nodes_inputs_and_outputs_are_prefixed() -> None:
 
 
 def test_a_union_computes_what_its_models_do() -> None:
-    union, (image, *_) = load(["tiny", "tiny"]), sample_inputs(load("tiny"))
+    union, (image, *_) = load_model(["tiny", "tiny"]), sample_inputs(load_model("tiny"))
     both = ov.Core().compile_model(union, "CPU")([image, image])
-    alone = ov.Core().compile_model(load("tiny"), "CPU")([image])[0]
+    alone = ov.Core().compile_model(load_model("tiny"), "CPU")([image])[0]
     for found in both.values():
         np.testing.assert_allclose(found, alone, rtol=1e-4)
 
 
 def test_rates_and_names_outlive_a_file(tmp_path: Path) -> None:
-    ov.save_model(load(["tiny:3", "cnn"]), tmp_path / "both.xml", compress_to_fp16=False)
-    read = load(tmp_path / "both.xml")
+    ov.save_model(load_model(["tiny:3", "cnn"]), tmp_path / "both.xml", compress_to_fp16=False)
+    read = load_model(tmp_path / "both.xml")
     assert list_members(read) == (Member("tiny", 3), Member("cnn", 1))
     assert extract(read).models == (Member("tiny", 3), Member("cnn", 1))
 
 
 def test_the_models_of_a_union_are_as_they_were() -> None:
-    union = load(["gpt", "gpt-int8"])
+    union = load_model(["gpt", "gpt-int8"])
     states = {variable.info.variable_id for variable in union.get_variables()}
     for name, part in split_union(union).items():
-        assert extract(part).fingerprint() == extract(load(name)).fingerprint()
-        assert names_of(part.inputs) == names_of(load(name).inputs)
+        assert extract(part).fingerprint() == extract(load_model(name)).fingerprint()
+        assert names_of(part.inputs) == names_of(load_model(name).inputs)
     assert {variable.info.variable_id for variable in union.get_variables()} == states
     assert len(states) == 16
 
 
 def test_built_in_models_are_a_union_by_one_name() -> None:
-    union = load("tiny+cnn:2")
+    union = load_model("tiny+cnn:2")
     assert union.get_friendly_name() == "tiny+cnn:2"
-    assert extract(union).fingerprint() == extract(load(["tiny", "cnn:2"])).fingerprint()
-    assert extract(union).fingerprint() != extract(load("tiny+cnn")).fingerprint()
+    assert extract(union).fingerprint() == extract(load_model(["tiny", "cnn:2"])).fingerprint()
+    assert extract(union).fingerprint() != extract(load_model("tiny+cnn")).fingerprint()
 
 
 def test_shapes_name_the_model_of_an_input() -> None:
-    union = load([make_encoder(), "tiny"], shapes={"encoder/input_ids": [1, 8]})
+    union = load_model([make_encoder(), "tiny"], shapes={"encoder/input_ids": [1, 8]})
     assert list(union.inputs[0].shape) == [1, 8]
     with pytest.raises(UserError, match=r"'tony'.*did you mean 'tiny'"):
-        load([make_encoder(), "tiny"], shapes={"tony/image": [1, 3, 64, 64]})
+        load_model([make_encoder(), "tiny"], shapes={"tony/image": [1, 3, 64, 64]})
 
 
 def test_a_model_called_mask_does_not_make_masks_of_its_inputs() -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     model.set_friendly_name("mask")
-    image, _ = sample_inputs(load([model, "tiny"]))
+    image, _ = sample_inputs(load_model([model, "tiny"]))
     assert np.ptp(np.asarray(image)) > 0.5
 
 
@@ -99,7 +96,7 @@ def test_wrong_lists_are_refused(models: list[str], said: str) -> None:
 
 def test_a_union_joins_no_others() -> None:
     with pytest.raises(UserError, match="is a union already"):
-        load([load(["tiny", "tiny"]), "cnn"])
+        load_model([load_model(["tiny", "tiny"]), "cnn"])
 
 
 def test_a_list_of_one_is_that_model() -> None:
@@ -107,16 +104,16 @@ def test_a_list_of_one_is_that_model() -> None:
 
 
 def test_a_spec_of_several_reaches_another_process(tmp_path: Path) -> None:
-    ov.save_model(load("tiny"), tmp_path / "a.xml")
+    ov.save_model(load_model("tiny"), tmp_path / "a.xml")
     file = tmp_path / "a.xml"
     with ModelSpec(["cnn:2", file]).as_file() as values:
         assert values["model"] == ["cnn:2", str(file.resolve())]
-    with ModelSpec([load("tiny"), "cnn:2"]).as_file() as values:
-        assert list_members(load(values["model"])) == (Member("tiny"), Member("cnn", 2))
+    with ModelSpec([load_model("tiny"), "cnn:2"]).as_file() as values:
+        assert list_members(load_model(values["model"])) == (Member("tiny"), Member("cnn", 2))
 
 
 def stages_of(models: Any, assign: Any) -> tuple[Any, Any]:
-    graph = extract(load(models))
+    graph = extract(load_model(models))
     devices = np.array([assign(name) for name in graph.names], dtype=np.int64)
     return graph, devices
 
@@ -145,5 +142,5 @@ def test_a_model_cut_back_and_forth_does_not_cut_another() -> None:
 def test_built_in_models_of_a_union_hold_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "MAX_BUILT_GIB", 1e-3)
     with pytest.raises(UserError, match=r"'tiny_2' is one too many: .* 0.001 GiB of weights"):
-        load("tiny+tiny+tiny")
-    load([load("tiny"), load("tiny")])  # what is made already may have any size
+        load_model("tiny+tiny+tiny")
+    load_model([load_model("tiny"), load_model("tiny")])  # what is made already may have any size

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from graphs import GraphOf, alternating, problem_on
 
-from placement_gym import Placement
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import Placement, Problem
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from by_hand import made_graph
 
-from placement_gym import DeviceSpec
-from placement_gym.graph.units import group
-from placement_gym.problem.allocations import fits_allocations
+from placement_gym.graph import group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import fits_allocations
 
 
 @pytest.mark.parametrize(

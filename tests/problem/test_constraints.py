@@ -10,11 +10,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym import DevicePlacementEnv, UserError, placement_env
-from placement_gym.problem.constraints import Constraints
-from placement_gym.problem.patterns import sample_placements
-from placement_gym.solvers.merge import merge_submodels
-from placement_gym.solvers.milp import serial_program
+from placement_gym.base import UserError
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.problem import Constraints, sample_placements
+from placement_gym.solvers import merge_submodels, serial_program
 from placement_gym.solvers.search import search
 
 STEM = ["stem/conv", "stem/add", "stem/relu"]

@@ -15,11 +15,17 @@ from vector_play import same_play
 
 from agents.search.annealing import annealing
 from agents.solvers import heft, milp
-from placement_gym import DevicePlacementEnv, UserError, compare, placement_env
-from placement_gym.envs.keywords import check_kwargs
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
-from placement_gym.problem.decisions import DECISIONS, LEVELS
+from placement_gym.base import UserError
+from placement_gym.bench import compare
+from placement_gym.envs import (
+    DevicePlacementEnv,
+    PlacementVectorEnv,
+    SimulatedEnv,
+    SimulatedVectorEnv,
+    check_kwargs,
+    placement_env,
+)
+from placement_gym.problem import DECISIONS, LEVELS
 
 ENV = "placement_gym:DevicePlacementSim-v0"
 

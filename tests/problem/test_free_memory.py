@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.problem.free_memory import free_memory_mask, mask_by_room
-from placement_gym.problem.problem import Problem
+from placement_gym.envs import SimulatedEnv
+from placement_gym.problem import Problem, free_memory_mask, mask_by_room
 
 
 def limited_problem(share: float = 0.4) -> Problem:

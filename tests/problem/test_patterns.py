@@ -5,16 +5,10 @@ import pytest
 from fakes import CPU_GPU, diamond_problem
 from graphs import chain, problem_on
 
-from placement_gym import DeviceSpec
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.problem.patterns import (
-    MAX_RUNS,
-    MAX_SCATTERED,
-    random_runs,
-    random_units,
-    sample_placements,
-)
-from placement_gym.problem.problem import Problem
+from placement_gym.base import BoolArray, IntArray
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem, sample_placements
+from placement_gym.problem.patterns import MAX_RUNS, MAX_SCATTERED, random_runs, random_units
 
 THREE = (*CPU_GPU, DeviceSpec("NPU"))
 

@@ -9,15 +9,11 @@ import numpy as np
 import pytest
 from graphs import GraphOf, alternating, problem_on
 
-from placement_gym import (
-    Placement,
-    UserError,
-)
+from placement_gym.base import UserError
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.models import load
-from placement_gym.problem.placement import describe_saved
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import PRESETS
+from placement_gym.models import load_model
+from placement_gym.problem import Placement, Problem, describe_saved
 
 
 def test_placement_names_the_device_of_every_unit(tiny: Problem, mixed: Placement) -> None:
@@ -114,8 +110,8 @@ def test_the_line_names_the_devices_and_the_gain(
 
 def test_a_placement_keeps_the_fingerprint_of_own_inputs(tmp_path: Path) -> None:
     image = {"image": np.zeros((1, 3, 64, 64))}
-    own, plain = (extract(load("tiny"), inputs=inputs) for inputs in (image, None))
-    other = extract(load("tiny"), inputs={"image": np.ones((1, 3, 64, 64))})
+    own, plain = (extract(load_model("tiny"), inputs=inputs) for inputs in (image, None))
+    other = extract(load_model("tiny"), inputs={"image": np.ones((1, 3, 64, 64))})
     problem = problem_on(own, granularity="op")
     placement = Placement.of(problem, problem.single(0))
     placement.save(tmp_path / "placement.json")

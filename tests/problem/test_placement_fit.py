@@ -11,21 +11,13 @@ from foreign_models import make_encoder
 from graphs import TWO_DEVICES, GraphOf, alternating, problem_on
 from openvino import opset13 as ops
 
-from placement_gym import (
-    DeviceSpec,
-    Placement,
-    PlacementMismatchError,
-    apply_placement,
-    compile_model,
-)
-from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base import PlacementGymWarning
+from placement_gym.deployment import apply_placement, compile_model
+from placement_gym.graph import OpGraph, acyclic_submodels
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.hardware.machine import register
-from placement_gym.models import load
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import PRESETS, DeviceSpec, register
+from placement_gym.models import load_model
+from placement_gym.problem import Placement, PlacementMismatchError, Problem
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +62,7 @@ def test_assignment_follows_the_given_order_of_devices(
 
 
 def test_placement_for_another_model_is_refused_with_both_names(mixed: Placement) -> None:
-    other = load("tiny-fp16")
+    other = load_model("tiny-fp16")
     with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
         apply_placement(other, mixed)
     with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
@@ -115,7 +107,7 @@ def test_every_node_gets_the_affinity_of_its_unit(
 ) -> None:
     problem = problem_on(graph_of("tiny-fp16", view), granularity=granularity)
     placement = Placement.of(problem, alternating(problem), view)
-    model = load("tiny-fp16")
+    model = load_model("tiny-fp16")
     apply_placement(model, placement)
     found = affinities(model)
     assert set(found) >= set(graph_of("tiny-fp16", "raw").names)
@@ -129,7 +121,7 @@ def test_every_node_gets_the_affinity_of_its_unit(
 def test_placement_of_a_users_own_dictionary_is_applied(tiny: Problem, mixed: Placement) -> None:
     first, *others = tiny.units.names
     units = dict.fromkeys(others, "CPU_FAST") | {first: "CPU"}
-    model = load("tiny")
+    model = load_model("tiny")
     apply_placement(model, replace(mixed, units=units))
     found = affinities(model)
     assert {unit: found[unit] for unit in units} == units
@@ -138,7 +130,7 @@ def test_placement_of_a_users_own_dictionary_is_applied(tiny: Problem, mixed: Pl
 def test_applied_placement_runs_split_and_computes_the_same(
     core: ov.Core, tiny: Problem, mixed: Placement
 ) -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     expected = answer(core, model, "CPU")
     apply_placement(model, mixed)
     compiled = core.compile_model(model, "HETERO:CPU,CPU_FAST")
@@ -152,7 +144,7 @@ def test_applied_placement_runs_split_and_computes_the_same(
 def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, pattern: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(4):
-        model = load(shared_values(pattern))
+        model = load_model(shared_values(pattern))
         expected = answer(core, model, "CPU")
         problem = problem_on(extract(model))
         apply_placement(model, Placement.of(problem, rng.integers(0, 2, problem.n_units)))
@@ -162,7 +154,7 @@ def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, patte
 
 def test_plain_hetero_may_refuse_scattered_parts_of_a_dynamic_model() -> None:
     inputs = {"input_ids": np.ones((1, 8), np.int64)}
-    model = load(make_encoder(), inputs=inputs)
+    model = load_model(make_encoder(), inputs=inputs)
     problem = problem_on(extract(model, inputs=inputs))
     scattered = Placement.of(problem, np.random.default_rng(0).integers(0, 2, problem.n_units))
     with pytest.warns(PlacementGymWarning, match="Can't set the input tensor.*use compile_model"):
@@ -175,7 +167,7 @@ def test_plain_hetero_may_refuse_scattered_parts_of_a_dynamic_model() -> None:
 
 @pytest.mark.parametrize("pattern", ["constant", "computed"])
 def test_branch_moved_away_is_one_further_submodel(core: ov.Core, pattern: str) -> None:
-    model = load(shared_values(pattern))
+    model = load_model(shared_values(pattern))
     problem = problem_on(extract(model))
     assignment = problem.single(0)
     assignment[branch(problem.units.graph, "Tanh")] = 1
@@ -189,7 +181,7 @@ def test_branch_moved_away_is_one_further_submodel(core: ov.Core, pattern: str) 
 def test_expected_submodels_are_made_with_a_shared_input(
     core: ov.Core, split: str, moved: str
 ) -> None:
-    model = load(shared_values("constant"))
+    model = load_model(shared_values("constant"))
     problem = problem_on(extract(model))
     assignment = problem.single(0)
     assignment[branch(problem.units.graph, moved)] = 1
@@ -214,7 +206,7 @@ def test_inputs_of_other_sizes_than_the_placements_are_named(name: str) -> None:
     graphs = []
     for rows in (3, 4):
         inputs = {"x": np.ones((rows, 8))}
-        graphs.append(extract(load(model, inputs=inputs), inputs=inputs))
+        graphs.append(extract(load_model(model, inputs=inputs), inputs=inputs))
         model.set_friendly_name(name)
     problem = problem_on(graphs[0])
     placement = Placement.of(problem, problem.single(0))

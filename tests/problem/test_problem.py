@@ -10,11 +10,10 @@ from graphs import TWO_DEVICES, chain, op_graph, op_graphs, problem_on
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_gym import DeviceSpec
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import group
-from placement_gym.problem.problem import Problem, assignment_hash
+from placement_gym.base import IntArray
+from placement_gym.graph import OpGraph, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem, assignment_hash
 
 THREE_DEVICES = (DeviceSpec("CPU"), DeviceSpec("GPU.0"), DeviceSpec("GPU.1"))
 

@@ -18,17 +18,23 @@ from by_hand import (
 )
 from overlapping import LIST, diamonds
 
-from placement_gym import CostTable
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers import bounds
-from placement_gym.solvers.bounds import call_tasks, load_ms, lower_bound, optimum_or_bound, path_ms
-from placement_gym.solvers.highs import minimize
-from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, remaining_ms
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, CostTable, Semantics
+from placement_gym.solvers import (
+    Linear,
+    Tasks,
+    add_placement,
+    bounds,
+    load_ms,
+    lower_bound,
+    minimize,
+    optimum_or_bound,
+    remaining_ms,
+)
+from placement_gym.solvers.bounds import call_tasks, path_ms
+from placement_gym.solvers.tasks import earliest_finish_ms
 
 SERIAL, CALLS = Semantics(), Semantics("calls")
 

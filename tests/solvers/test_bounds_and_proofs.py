@@ -10,16 +10,12 @@ from by_hand import feasible_placements
 from pipelines import least_load_ms
 from pooled import draw_pooled
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.solvers.bounds import lower_bound, optimum_or_bound
-from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
-from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.programs.max_load import max_load
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, UserError
+from placement_gym.solvers import Solution, lower_bound, optimum_or_bound, serial_program
+from placement_gym.solvers.pipelines import exact_pipeline
+from placement_gym.solvers.programs import max_load, path_load
 from placement_gym.solvers.search import search
-from placement_gym.solvers.solution import Solution
 
 EXACT, GAP = 1.0 + 1e-6, 1.0 + 2e-4
 """Of a solver's numbers, and of the smallest gap that counts as a proof."""

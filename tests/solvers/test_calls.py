@@ -8,12 +8,12 @@ import pytest
 from by_hand import chain, cost_table, feasible_ms, grouped, problem_of
 from published import published
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.fill import greedy_fill
-from placement_gym.solvers.pipelines.forward import Forward
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray
+from placement_gym.graph import Units
+from placement_gym.problem.costs import PRESETS
+from placement_gym.solvers import greedy_fill
+from placement_gym.solvers.pipelines import Forward
 
 LATENCY = PRESETS["tarnawski-latency"]
 

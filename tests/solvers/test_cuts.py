@@ -7,9 +7,9 @@ import pytest
 from by_hand import cost_table, draw_made, feasible_ms, find_least_ms, made_graph, problem_of
 from graphs import simulate
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import group
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import group
+from placement_gym.solvers import minimum_cut
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
 

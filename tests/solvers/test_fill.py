@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from by_hand import chain, cost_table, grouped, problem_of
 
-from placement_gym import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import fill_in_order, pipeline_parallel
+from placement_gym.solvers.fill import SHARES
 
 
 def make_chain(

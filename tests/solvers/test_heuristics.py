@@ -8,16 +8,16 @@ from by_hand import cost_table, grouped, made_graph, problem_of
 from fakes import CPU_GPU, diamond_problem
 from graphs import chain, problem_on
 
-from placement_gym import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers import heuristics
-from placement_gym.solvers.heuristics import (
-    SIMPLE,
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import (
+    heuristics,
     propose_prefixes,
     propose_simple,
     propose_single_devices,
     propose_windows,
 )
+from placement_gym.solvers.heuristics import SIMPLE
 
 
 def small(shares: tuple[float | None, ...] = (None, None)) -> tuple[Problem, CostTable]:

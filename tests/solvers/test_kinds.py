@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from by_hand import cost_table, every_placement, made_graph, problem_of
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import group
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.solvers.bounds import lower_bound
-from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import group
+from placement_gym.problem.costs import Semantics
+from placement_gym.solvers import Tasks, interchangeable_devices, lower_bound
 
 OVERLAPPING = [Semantics("list", contention="none"), Semantics("event")]
 

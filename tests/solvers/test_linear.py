@@ -7,9 +7,10 @@ from math import log2
 import numpy as np
 import pytest
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.highs import CuttingPlaneSolver, QuietHighs, minimize
-from placement_gym.solvers.linear import MAX_OPTIMUM, MIN_OPTIMUM, Linear, choose_unit, is_accurate
+from placement_gym.base import FloatArray
+from placement_gym.solvers import CuttingPlaneSolver, Linear, minimize
+from placement_gym.solvers.highs import QuietHighs
+from placement_gym.solvers.linear import MAX_OPTIMUM, MIN_OPTIMUM, choose_unit, is_accurate
 
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
 

@@ -10,17 +10,17 @@ import pytest
 from by_hand import Made, cost_table, grouped, made_graph, problem_of
 
 import agents
-from placement_gym import CostTable, play_episode
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.units import group
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy.floors import earliest_finish
-from placement_gym.solvers.list_scheduling import PartialSchedule, critical_path, heft, m_etf, merge
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.backends.simulated import build_simulated_problem
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.envs import play_episode
+from placement_gym.graph import group
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, CostTable, Semantics
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import Tasks, critical_path, heft, m_etf
+from placement_gym.solvers.list_policy import earliest_finish
+from placement_gym.solvers.list_scheduling import PartialSchedule, merge
 
 Solver = Callable[[Problem, CostTable], IntArray]
 

@@ -17,8 +17,8 @@ from by_hand import (
     random_backend,
 )
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.solvers.milp import serial_program
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.solvers import serial_program
 
 
 @pytest.mark.parametrize("submodel_ms", [0.0, 0.5, 3.0])

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym import UserError
-from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.base import UserError
+from placement_gym.envs import SimulatedEnv
 from placement_gym.solvers import model_per_device as room
 from placement_gym.solvers.model_per_device import model_per_device
 

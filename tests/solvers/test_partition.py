@@ -9,9 +9,9 @@ import pytest
 from by_hand import chain, cost_table, grouped, ints, made_graph, problem_of
 from pipelines import draw_backend
 
-from placement_gym.base.errors import UserError
-from placement_gym.solvers.partition import integers, metis_partition, undirected_links
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.base import UserError
+from placement_gym.solvers import Tasks, metis_partition
+from placement_gym.solvers.partition import integers, undirected_links
 
 
 def test_links_share_the_cost_of_a_tensor_and_are_symmetric() -> None:

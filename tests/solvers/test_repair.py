@@ -9,11 +9,12 @@ import pytest
 from graphs import chain, op_graph, problem_on
 from slow_repair import SlowRepair
 
-from placement_gym import DeviceSpec
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.units import group
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.repair import Links, RepairPrices, repair
+from placement_gym.base import IntArray
+from placement_gym.graph import group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers import RepairPrices, repair
+from placement_gym.solvers.repair import Links
 
 CASES = range(30)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from by_hand import draw_labels, draw_made, grouped, made_graph
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.hardware.device_requests import make_devices
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.hardware import make_devices
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS
 from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
 
 LOAD = PRESETS["tarnawski-throughput"]
 

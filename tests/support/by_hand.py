@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym import CostTable, DeviceSpec
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
-from placement_gym.graph.units import Units, contract, group
-from placement_gym.problem.problem import Problem
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import OpGraph, Tensors, Units, contract, distinct_edges, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 Made = Sequence[tuple[int, Sequence[int]]]
 

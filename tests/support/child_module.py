@@ -11,7 +11,7 @@ import time
 import warnings
 from typing import Any
 
-from placement_gym.base.processes.serving import Parent, serve
+from placement_gym.base.processes import Parent, serve
 
 
 class Obedient:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from by_hand import cost_table, made_graph
 
-from placement_gym import CostTable, DeviceSpec
-from placement_gym.backends.measured.kept_profiles import load_or_measure
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.timing_protocol import QUICK, TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.units import group
-from placement_gym.problem.problem import Problem
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import QUICK, MeasuringBackend, TimingProtocol, load_or_measure
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.graph import group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 GIB = 1 << 30
 N_UNITS = 20

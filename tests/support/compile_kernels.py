@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs import Semantics
 
 LOADS = "tarnawski-throughput"
 LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
@@ -34,7 +34,7 @@ def compile_schedule(schedule: str) -> None:
 
 
 def compile_bounds() -> None:
-    from placement_gym.solvers.beams.beam import Beam
+    from placement_gym.solvers.beams import Beam
 
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", schedule="list")
     backend = env.unwrapped.backend  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ def compile_bounds() -> None:
 
 
 def compile_agent(name: str, schedule: Any) -> None:
-    from placement_gym.bench.run.agents import load_agent
+    from placement_gym.bench.run import load_agent
 
     env = gym.make(
         "placement_gym:DevicePlacementSim-v0",

@@ -12,9 +12,9 @@ from openvino import opset13 as ops
 
 import placement_gym
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.models import load
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import resolve_devices
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 
 WIDTH, TIMES = 64, 20
 """Of a row, and iterations of a loop."""
@@ -36,7 +36,7 @@ def product(data: ov.Node, seed: int = 0, random: bool = False) -> ov.Node:
 
 
 def model_of(output: ov.Node, *inputs: ov.Node) -> ov.Model:
-    return load(ov.Model([ops.result(output)], list(inputs), "model"))
+    return load_model(ov.Model([ops.result(output)], list(inputs), "model"))
 
 
 def loop(start: ov.Node, times: ov.Node, random: bool = False) -> ov.Node:
@@ -85,7 +85,7 @@ def named(name: str, node: ov.Node) -> ov.Node:
 
 def check_split(model: ov.Model, inputs: list[NDArray[Any]]) -> None:
     """Alternate operators between two devices, and compare with the model on one."""
-    problem = problem_on(extract(load(model)), PAIR)
+    problem = problem_on(extract(load_model(model)), PAIR)
     placement = Placement.of(problem, np.arange(problem.n_units) % 2)
     exact, core = {"INFERENCE_PRECISION_HINT": "f32"}, ov.Core()
     expected = core.compile_model(model, "CPU", exact)(inputs)[0]

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from placement_gym.backends.measured import inspecting, inspector
-from placement_gym.base.processes.serving import serve
-from placement_gym.models import load, spec
+from placement_gym.base.processes import serve
+from placement_gym.models import load_model, spec
 
 
 def crash(*_: object) -> None:
@@ -19,7 +19,7 @@ def crash(*_: object) -> None:
 def crash_on_files(model: str, *sizes: Any) -> Any:
     if model.endswith(".xml"):
         crash()
-    return load(model, *sizes)
+    return load_model(model, *sizes)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from learned import simulated
 
-from placement_gym import CostTable, DevicePlacementEnv
-from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.arrays import IntArray
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.backends import BackendWrapper, Batch, Measurement
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 SUBMODEL = 0.05
 """Cost of a submodel that the profile lacks, in latencies of the reference device."""

@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.known.best_known import VALUES, load_values
-from placement_gym.bench.known.identity import identify
+from placement_gym.bench.known import VALUES, identify, load_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.bench.run import BenchEnvs
+from placement_gym.envs import StreamProblem
+from placement_gym.graph import FAMILIES, OpGraph, build_family, name_graph
 from placement_gym.graph.families.problems import make_problem
-from placement_gym.graph.generated import FAMILIES, build_family, name_graph
-from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.solvers.list_policy.policy import MANY, ListPolicy
+from placement_gym.hardware import PRESETS
+from placement_gym.problem.costs import analytic
+from placement_gym.solvers.list_policy import MANY, ListPolicy
 
 SYNTHETIC = ("synthetic-layered-2000", "synthetic-series-parallel-2000", "unrolled-lstm-200")
 SEEDS = (*range(10), *range(10_000, 10_010), *range(20_000, 20_010))

@@ -9,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from by_hand import cost_table, grouped, made_graph
 
-from placement_gym import CostTable
-from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.semantics import CHOICES, Semantics
+from placement_gym.base import FloatArray, UInt8
+from placement_gym.graph import OpGraph, Units
+from placement_gym.problem.costs import CHOICES, CostTable, Semantics
 
 MAX_OPERATORS = 14
 RNG = np.random.Generator

@@ -11,14 +11,14 @@ import numpy as np
 from by_hand import cost_table, made_graph
 from numpy.typing import ArrayLike
 
-from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
-from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.scaling import read_indices
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import group
-from placement_gym.problem.problem import Problem
+from placement_gym.backends import Batch, Measurement
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.envs import DevicePlacementEnv, read_indices
+from placement_gym.graph import OpGraph, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 WEIGHT_BYTES = (100, 200, 300, 400)
 UNIT_MS = ((4.0, 1.0), (4.0, 2.0), (1.0, 3.0), (1.0, 5.0))

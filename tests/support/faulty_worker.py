@@ -23,7 +23,7 @@ from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
 from placement_gym.backends.measured.engine_process import Json, Worker
 from placement_gym.backends.measured.timing import Race
-from placement_gym.base.processes.serving import Parent, serve
+from placement_gym.base.processes import Parent, serve
 
 ENDS = {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}
 EXCEPTIONS: dict[str, Exception] = {

@@ -8,13 +8,13 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from placement_gym import DeviceSpec
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.inspecting import inspect
+from placement_gym.graph import group
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
-from placement_gym.models import load
-from placement_gym.problem.problem import Problem
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
+from placement_gym.problem import Problem
 
 
 def make_small() -> ov.Model:
@@ -25,7 +25,7 @@ def make_small() -> ov.Model:
     relu = ops.relu(double, name="relu")
     weights = ops.constant(rng.normal(size=(16, 8)).astype(np.float32))
     scores = ops.matmul(relu, weights, False, False, name="scores")
-    return load(ov.Model([scores], [x], "small"))
+    return load_model(ov.Model([scores], [x], "small"))
 
 
 def make_problem(

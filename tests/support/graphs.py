@@ -10,15 +10,13 @@ from by_hand import chain as chain
 from by_hand import made_graph
 from hypothesis import strategies as st
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units, group
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.problem import Problem
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.base import IntArray
+from placement_gym.graph import OpGraph, Units, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import Semantics
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
 Edges = Sequence[tuple[int, int]]

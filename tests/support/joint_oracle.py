@@ -8,8 +8,8 @@ from graphlib import TopologicalSorter
 
 from oracle import EventRun, Oracle, Schedule
 
-from placement_gym.problem.decisions import Choices
-from placement_gym.schedules.fusion import FusionCosts
+from placement_gym.problem import Choices
+from placement_gym.schedules import FusionCosts
 
 
 class JointOracle:

@@ -19,15 +19,14 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import agents
-from agents import REINFORCE
+from agents.common import REINFORCE
 from agents.common.reinforce import SETTINGS_OF_THE_USER
 from agents.common.vec_env import PlacementVecEnv
 from agents.gdp import make as make_go
 from agents.gdp import make_reinforce as make_go_reinforce
 from agents.hsdag import HSDAGPolicy
-from placement_gym import DevicePlacementEnv, placement_env
-from placement_gym.envs.vector import PlacementVectorEnv
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.envs import DevicePlacementEnv, PlacementVectorEnv, placement_env
+from placement_gym.solvers import minimum_cut
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"

@@ -14,15 +14,12 @@ from learned import simulated
 
 import agents
 from agents.about import ABOUT
-from placement_gym import DevicePlacementEnv
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.base import BoolArray, IntArray
+from placement_gym.bench.run import AgentSpec, BenchEnv, Row, run_agent
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.row_schema import Row
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.workloads.objectives import LATENCY
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.problem.costs import PRESETS
+from placement_gym.workloads import LATENCY
 
 SHARED = {"model": "tiny", "devices": "cpu+igpu"}
 GOALS: dict[str, dict[str, Any]] = {

@@ -11,12 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym import CostTable
-from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import FOLLOWERS, OpGraph
-from placement_gym.graph.submodels import acyclic_submodels, pipeline_stages, submodel_devices
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.base import IntArray
+from placement_gym.graph import (
+    FOLLOWERS,
+    OpGraph,
+    Units,
+    acyclic_submodels,
+    pipeline_stages,
+    submodel_devices,
+)
+from placement_gym.problem.costs import CostTable, Semantics
 
 Schedule = tuple[float, list[float], list[float]]
 Call = tuple[int, int]

@@ -8,12 +8,12 @@ from time import perf_counter
 import numpy as np
 from by_hand import cost_table, grouped, made_graph, problem_of, random_backend
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import group
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.beam import WIDTHS, Beam, widen
-from placement_gym.solvers.solution import Solution
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import group
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import Semantics
+from placement_gym.solvers import Solution
+from placement_gym.solvers.beams import WIDTHS, Beam, widen
 
 LIST = Semantics("list", contention="none")
 OVERLAPPING = [

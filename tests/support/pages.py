@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from fakes import diamond_backend, diamond_problem
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.graph.units import group
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
-from placement_gym.view.data import make_view_data
-from placement_gym.view.page import render_page
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.graph import group
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.view import Scene, make_view_data, render_page
+from placement_gym.view.scene import Shown
 
 EVIL = (
     "</script ><script >document.title='pwned'</script >",

@@ -10,11 +10,11 @@ import networkx as nx
 import numpy as np
 from by_hand import cost_table, draw_made, every_placement, grouped, made_graph, problem_of
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.pipelines.forward import Forward
-from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray
+from placement_gym.problem.costs import PRESETS
+from placement_gym.solvers.pipelines import BY_CUT, Forward
+from placement_gym.solvers.pipelines.ideal_stages import ADDED
 
 THROUGHPUT = PRESETS["tarnawski-throughput"]
 

@@ -6,10 +6,10 @@ import numpy as np
 from by_hand import cost_table, draw_labels, draw_made, grouped, made_graph
 from overlapping import OVERLAPPING
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.problem import Problem
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, Semantics
 
 SEMANTICS = [
     *PRESETS.values(),

@@ -18,18 +18,19 @@ from by_hand import (
 from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
-from placement_gym import CostTable
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.units import group
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.solvers.bounds import lower_bound, optimum_or_bound
-from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
-from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.programs.max_load import max_load
-from placement_gym.solvers.solution import Solution
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.graph import group
+from placement_gym.problem.costs import PRESETS, CostTable, Semantics
+from placement_gym.solvers import (
+    Solution,
+    lower_bound,
+    minimum_cut,
+    optimum_or_bound,
+    serial_program,
+)
+from placement_gym.solvers.pipelines import exact_pipeline
+from placement_gym.solvers.programs import max_load, path_load
 
 SECONDS = 60.0
 KINDS = ("uniform", "operators", "entries", "devices", "zeros")

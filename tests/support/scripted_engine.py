@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from fakes import diamond_problem
 
-from placement_gym import CostTable
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import MeasuringBackend, TimingProtocol
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.problem.costs import CostTable
 
 Answer = Measurement | Exception | float
 

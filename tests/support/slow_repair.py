@@ -6,9 +6,9 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.repair import RepairPrices
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers import RepairPrices
 from placement_gym.solvers.repair_kernel import RUN_SHARE
 
 

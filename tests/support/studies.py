@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from placement_gym import Study
 from placement_gym.bench.report import problems
 from placement_gym.bench.report.document import Picture, Text
-from placement_gym.bench.run.rows import ROWS, Json
+from placement_gym.bench.run import ROWS, Json
+from placement_gym.bench.study import Study
 
 VALUES: dict[str, Any] = {
     "env": "DevicePlacementSim-v0",

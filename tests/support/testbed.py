@@ -13,14 +13,13 @@ import pytest
 from fakes import assignment
 from numpy.typing import NDArray
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, Placement
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import TimingProtocol, build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.hardware.devices import TESTBED, usable_cores
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.hardware import DeviceSpec, usable_cores
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Placement, Problem
 from placement_gym.workloads.samples import sample_inputs
 
 QUICK = {"warmup": 1, "repeats": 2}
@@ -61,7 +60,7 @@ def step(env: DevicePlacementEnv, devices: Sequence[int]) -> dict[str, Any]:
 
 @cache
 def known_model(name: str) -> ov.Model:
-    return load(name)
+    return load_model(name)
 
 
 @cache

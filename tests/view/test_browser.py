@@ -15,10 +15,9 @@ import pytest
 from graphs import simulate
 from pages import EVIL, make_large_page, make_page
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.view.data import make_view_data
-from placement_gym.view.page import render_page
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.base import IntArray
+from placement_gym.view import Scene, make_view_data, render_page
+from placement_gym.view.scene import Shown
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [

@@ -9,9 +9,10 @@ import pytest
 from fakes import diamond_backend
 from graphs import op_graph, simulate
 
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.view.data import find_runs, make_view_data
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.problem.costs import PRESETS
+from placement_gym.view import Scene, make_view_data
+from placement_gym.view.data import find_runs
+from placement_gym.view.scene import Shown
 
 SPLIT = np.array([0, 0, 1, 1])
 

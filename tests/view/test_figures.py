@@ -17,13 +17,22 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from placement_gym.graph.operators import OpGraph
+from placement_gym.graph import OpGraph
+from placement_gym.view.figures import (
+    COLOURS,
+    WITHIN,
+    choose_looks,
+    draw_best_so_far,
+    draw_comparison,
+    draw_if_possible,
+    draw_placement,
+    save,
+)
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
 from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
-from placement_gym.view.figures.placement import MAX_AREA_PT2, MAX_EDGES, draw_placement, edge_bytes
-from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
-from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN, draw_if_possible, save
+from placement_gym.view.figures.placement import MAX_AREA_PT2, MAX_EDGES, edge_bytes
+from placement_gym.view.figures.style import CROSSING
 from placement_gym.view.page import PICTURES
 
 

@@ -11,9 +11,8 @@ from browsing import browse
 from graphs import simulate
 from pages import make_large_page
 
-from placement_gym.view.data import make_view_data
-from placement_gym.view.page import render_page
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.view import Scene, make_view_data, render_page
+from placement_gym.view.scene import Shown
 
 pytestmark = pytest.mark.slow
 PHONE = {

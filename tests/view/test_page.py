@@ -10,9 +10,9 @@ from fakes import LIMITED, diamond_backend, diamond_problem
 from graphs import simulate
 from pages import EVIL, Elements, make_page, unpack
 
-from placement_gym.view.data import make_view_data
+from placement_gym.view import Scene, make_view_data
 from placement_gym.view.page import SCRIPTS, hash_source, make_title, read
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.view.scene import Shown
 
 
 def test_the_page_needs_no_network() -> None:

@@ -13,12 +13,12 @@ from fakes import diamond_backend
 from graphs import simulate
 from pages import unpack
 
-from placement_gym.cli.main import main
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.placement import Placement
-from placement_gym.view.data import make_view_data
-from placement_gym.view.scene import Scene, Shown
-from placement_gym.view.trace import make_trace, separate
+from placement_gym.cli import main
+from placement_gym.problem import Placement
+from placement_gym.problem.costs import PRESETS
+from placement_gym.view import Scene, make_trace, make_view_data
+from placement_gym.view.scene import Shown
+from placement_gym.view.trace import separate
 
 
 @pytest.fixture

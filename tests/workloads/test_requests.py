@@ -8,17 +8,13 @@ import openvino as ov
 import pytest
 from testbed import build_here
 
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.base.arrays import FloatArray
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.placement import Placement
-from placement_gym.workloads import kinds
-from placement_gym.workloads.inference import Inference
+from placement_gym.backends.measured import MeasuringBackend
+from placement_gym.base import FloatArray
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Placement
+from placement_gym.problem.costs import analytic
+from placement_gym.workloads import Inference, Inputs, draw, kinds
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Inputs
-from placement_gym.workloads.samples import draw
 
 
 class Twice(Inference):
@@ -80,5 +76,5 @@ def test_its_costs_are_sums_over_its_inferences(backend: MeasuringBackend) -> No
 
 
 def test_other_models_run_what_they_ran(backend: MeasuringBackend) -> None:
-    assert kinds.make_request(load("gpt")).keywords() == {"scenario": "chat-64-16"}
-    assert kinds.make_request(load("tiny")) == Inference()
+    assert kinds.make_request(load_model("gpt")).keywords() == {"scenario": "chat-64-16"}
+    assert kinds.make_request(load_model("tiny")) == Inference()

@@ -14,11 +14,10 @@ from foreign_models import make_encoder
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
-from placement_gym import UserError
-from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.models.given import OwnInputs
-from placement_gym.workloads.inference import Inference
-from placement_gym.workloads.samples import check_inputs, sample_inputs, vary
+from placement_gym.base import PlacementGymWarning, UserError
+from placement_gym.models import OwnInputs
+from placement_gym.workloads import Inference, check_inputs
+from placement_gym.workloads.samples import sample_inputs, vary
 
 ROWS = 50
 Read = Callable[[ov.Node], ov.Node]

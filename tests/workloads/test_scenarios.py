@@ -19,13 +19,11 @@ from stateful_models import (
 )
 from testbed import build_here
 
-from placement_gym import UserError
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
+from placement_gym.base import UserError
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Placement
+from placement_gym.workloads import draw, make_request
 from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.kinds import make_request
-from placement_gym.workloads.samples import draw
 from placement_gym.workloads.signal import Signal
 
 ENCODER = "encoder_hidden_states"
@@ -38,7 +36,7 @@ def shapes_of(request: Any, model: ov.Model) -> list[list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("name", [ENCODER, "audio_features"])
 def test_the_length_of_an_encoder_is_asked_for(name: str) -> None:
-    model = load(make_cross_attention(encoder=name))
+    model = load_model(make_cross_attention(encoder=name))
     remedy = re.escape(f'--shape "{name}[1,1500,{WIDTH}]"')
     with pytest.raises(UserError, match=rf"is not that of the tokens: .*{remedy}.*--inputs"):
         make_request(model)
@@ -46,7 +44,7 @@ def test_the_length_of_an_encoder_is_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("mask", [False, True])
 def test_own_inputs_say_how_long_an_encoder_is(mask: bool) -> None:
-    model = load(make_cross_attention(mask=mask))
+    model = load_model(make_cross_attention(mask=mask))
     given: dict[str, Any] = {ENCODER: np.ones((1, 30, WIDTH))}
     if mask:
         given["encoder_attention_mask"] = np.ones((1, 30), int)
@@ -58,7 +56,7 @@ def test_own_inputs_say_how_long_an_encoder_is(mask: bool) -> None:
 
 
 def test_lengths_of_every_sample_have_to_fit_each_other() -> None:
-    model = load(make_cross_attention(mask=True))
+    model = load_model(make_cross_attention(mask=True))
     samples = [
         {ENCODER: np.ones((1, 30, WIDTH)), "encoder_attention_mask": np.ones((1, length), int)}
         for length in (30, 20)
@@ -68,7 +66,7 @@ def test_lengths_of_every_sample_have_to_fit_each_other() -> None:
 
 
 def test_a_bound_length_of_an_encoder_is_its_length() -> None:
-    model = load(make_cross_attention(), shapes={ENCODER: [1, 30, WIDTH]})
+    model = load_model(make_cross_attention(), shapes={ENCODER: [1, 30, WIDTH]})
     request = make_request(model, "chat-4-2")
     assert shapes_of(request, model)[1] == [(1, 1), (1, 30, WIDTH)]
     first, second = (step[1] for step in draw(request, model)[:2])
@@ -77,21 +75,21 @@ def test_a_bound_length_of_an_encoder_is_its_length() -> None:
 
 @pytest.mark.parametrize("tokens", ["inputs_embeds", "embedded"])
 def test_embeddings_of_tokens_are_the_decoders(tokens: str) -> None:
-    model = load(make_cross_attention(tokens), shapes={ENCODER: [1, 30, WIDTH]})
+    model = load_model(make_cross_attention(tokens), shapes={ENCODER: [1, 30, WIDTH]})
     request = make_request(model, "chat-4-2")
     assert shapes_of(request, model)[0] == [(1, 4, WIDTH), (1, 30, WIDTH)]
 
 
 def test_a_placement_of_before_counts_as_it_did() -> None:
     """Version 0.3 gave encoders the length of the step."""
-    model = load(make_cross_attention())
+    model = load_model(make_cross_attention())
     placement = Placement("m", "0", "folded", (), {}, {}, scenario="chat-4-2")
     request = make_request(model, "chat-4-2", placement.spec.inputs)
     assert shapes_of(request, model)[0] == [(1, 4), (1, 4, WIDTH)]
 
 
 def test_steps_take_their_part_of_own_tokens() -> None:
-    model = load(make_decoder())
+    model = load_model(make_decoder())
     ids = np.arange(6).reshape(1, 6)
     request = make_request(model, "chat-4-2", {"input_ids": ids})
     index = [port.get_any_name() for port in model.inputs].index("input_ids")
@@ -106,7 +104,7 @@ def test_steps_take_their_part_of_own_tokens() -> None:
 @pytest.mark.parametrize("is_own", [False, True])
 @pytest.mark.parametrize("prompt", [3, 6])
 def test_a_state_space_decodes_as_if_all_were_its_prompt(prompt: int, is_own: bool) -> None:
-    model = load(make_state_space())
+    model = load_model(make_state_space())
     own: dict[str, Any] = {"input_ids": np.arange(9).reshape(1, 9)}
     if is_own:
         own |= {"attention_mask": np.ones((1, 9), int), "cache_position": np.arange(9)}
@@ -129,13 +127,13 @@ def test_a_state_space_decodes_as_if_all_were_its_prompt(prompt: int, is_own: bo
 
 
 def test_own_positions_number_all_places_of_a_state() -> None:
-    model = load(make_state_space())
+    model = load_model(make_state_space())
     with pytest.raises(UserError, match=r"'cache_position' has 2 tokens, .* takes 4"):
         make_request(model, "chat-1-1", {"cache_position": np.arange(2)})
 
 
 def test_generated_tokens_are_any_of_the_vocabulary() -> None:
-    model = load("gpt")
+    model = load_model("gpt")
     prompt, _ = draw(Conversation(40, 1), model)
     assert prompt[0].max() > 100
     other = draw(Conversation(40, 1), model, 1)[0]
@@ -143,7 +141,7 @@ def test_generated_tokens_are_any_of_the_vocabulary() -> None:
 
 
 def test_state_without_tokens_is_a_request_of_equal_steps() -> None:
-    model = load(make_voice_detector(), shapes={"audio": [1, 512]})
+    model = load_model(make_voice_detector(), shapes={"audio": [1, 512]})
     request = make_request(model)
     assert isinstance(request, Signal)
     assert request.keywords() == {"scenario": "steps-16"}
@@ -155,7 +153,7 @@ def test_state_without_tokens_is_a_request_of_equal_steps() -> None:
 
 
 def test_the_length_of_a_part_of_a_signal_is_asked_for() -> None:
-    model = load(make_voice_detector())
+    model = load_model(make_voice_detector())
     with pytest.raises(UserError, match=re.escape('--shape "audio[1,1500]"')):
         make_request(model)
     assert make_request(model, None, {"audio": np.ones((1, 640))}).data_shapes == {
@@ -164,7 +162,7 @@ def test_the_length_of_a_part_of_a_signal_is_asked_for() -> None:
 
 
 def test_decoders_still_have_a_prompt_and_tokens() -> None:
-    for model in (load("gpt"), load(make_decoder())):
+    for model in (load_model("gpt"), load_model(make_decoder())):
         assert isinstance(make_request(model), Conversation)
 
 

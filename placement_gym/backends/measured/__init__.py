@@ -1,1 +1,5 @@
 """The measured backend: OpenVINO HETERO, timed against a single device."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement_gym.base.arguments import SPLITS, check_choice
-from placement_gym.base.errors import UserError
-from placement_gym.hardware.devices import ALIASABLE, DeviceSpec
+from placement_gym.base import SPLITS, UserError, check_choice
+from placement_gym.hardware import ALIASABLE, DeviceSpec
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:

@@ -17,19 +17,12 @@ from placement_gym.backends.measured.isolated import (
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base.arguments import check_positive
-from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.texts import name_first
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.operators import FOLLOWERS
-from placement_gym.graph.units import Units, group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.loading import is_model_file
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.allocations import fits_allocations
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.samples import check_inputs
+from placement_gym.base import BoolArray, UserError, check_positive, name_first, warn_user
+from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec, is_model_file
+from placement_gym.problem import Problem, fits_allocations
+from placement_gym.workloads import check_inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -75,7 +68,7 @@ def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
     """Make the function that restricts a problem as ``Constraints.parse`` and ``apply`` do."""
     if constraints is None:
         return lambda problem: problem
-    from placement_gym.problem.constraints import Constraints
+    from placement_gym.problem import Constraints
 
     return Constraints.parse(constraints).apply
 
@@ -89,7 +82,7 @@ def load_and_inspect(
     With ``exclusive`` the model is compiled only while no other process measures.
 
     Raises:
-        UserError: The model cannot be loaded; see ``models.load``.
+        UserError: The model cannot be loaded; see ``load_model``.
         EngineError: OpenVINO failed, or the process died or hangs.
     """
     if not is_model_file(spec.model):

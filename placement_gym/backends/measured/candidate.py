@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
@@ -18,15 +19,11 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.interference import describe
 from placement_gym.backends.measured.timing import Race
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.ratios import RUN_AGAIN, is_measurable
-from placement_gym.graph.units import Units, contract
-from placement_gym.hardware.machine import register
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.phased import PhasedModel, PhasedRun
-from placement_gym.workloads.request import Request
-from placement_gym.workloads.runs import Inferences, Inputs, start
+from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
+from placement_gym.graph import Units, contract
+from placement_gym.hardware import register
+from placement_gym.problem import Problem
+from placement_gym.workloads import Inferences, Inputs, PhasedModel, PhasedRun, Request, start
 
 if TYPE_CHECKING:
     import openvino as ov

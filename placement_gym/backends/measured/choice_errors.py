@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base import FloatArray
 
 Array = NDArray[Any]
 Arrays = Sequence[Array]

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
 from placement_gym.backends.measured.result_errors import LABELS, RESULT_ERRORS
-from placement_gym.base.texts import join_words
-from placement_gym.graph.bodies import list_inside
-from placement_gym.workloads.runs import Inputs, Outputs
+from placement_gym.base import join_words
+from placement_gym.graph import list_inside
+from placement_gym.workloads import Inputs, Outputs
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import EngineError
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.machine import compile_on
-from placement_gym.workloads.runs import Beat, Inputs
+from placement_gym.base import EngineError, FloatArray
+from placement_gym.graph import OpGraph
+from placement_gym.hardware import compile_on
+from placement_gym.workloads import Beat, Inputs
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from placement_gym.backends.failures import EngineFailureError, Kind
-from placement_gym.base.texts import format_bytes
-from placement_gym.hardware.machine import load_plugin
-from placement_gym.problem.problem import Problem
+from placement_gym.backends import EngineFailureError, Kind
+from placement_gym.base import format_bytes
+from placement_gym.hardware import load_plugin
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

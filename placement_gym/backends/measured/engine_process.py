@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.recipe import Json, Recipe
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.processes.serving import Parent, serve
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.units import Units, contract
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.hardware.machine import register
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.base.processes import Parent, serve
+from placement_gym.graph import Units, contract, extract_spec
+from placement_gym.hardware import DeviceSpec, register
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
 
 
 def build_backend(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> MeasuredBackend:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.interference import describe_load, is_visible
-from placement_gym.backends.protocol import Measurement
 
 MAX_REFERENCE_CHANGE = 0.05
 """Largest relative difference of a reference from the session's median: ours, twice the spread of

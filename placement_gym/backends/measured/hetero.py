@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError
-from placement_gym.base.texts import last_line
-from placement_gym.graph.borders import state_border_shapes
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.submodels import acyclic_submodels, separating_colours, submodel_devices
-from placement_gym.hardware.devices import ALIASABLE, DeviceSpec, find_device, identify_device
-from placement_gym.hardware.machine import register
-from placement_gym.models.union import split_union
-from placement_gym.problem.problem import Problem
+from placement_gym.base import CompileError, IntArray, last_line
+from placement_gym.graph import (
+    OpGraph,
+    acyclic_submodels,
+    separate_parts,
+    separating_colours,
+    state_border_shapes,
+    submodel_devices,
+)
+from placement_gym.hardware import ALIASABLE, DeviceSpec, find_device, identify_device, register
+from placement_gym.models import split_union
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends import EngineFailureError, Kind
 from placement_gym.backends.measured.outputs import all_finite, compare_outputs
-from placement_gym.models.members import Member
-from placement_gym.workloads.runs import (
+from placement_gym.models import Member
+from placement_gym.workloads import (
     MAX_TIMES,
     Beat,
     EngineRequest,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from placement_gym.backends.failures import check_values, classify
+from placement_gym.backends import Measurement, check_values, classify
 from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.candidate import (
@@ -29,20 +29,16 @@ from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.hardware.devices import usable_cores
-from placement_gym.hardware.machine import register
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.runs import Outputs
-from placement_gym.workloads.samples import draw
+from placement_gym.base import EngineError, FloatArray, IntArray, UserError
+from placement_gym.hardware import register, usable_cores
+from placement_gym.problem import Problem
+from placement_gym.workloads import Outputs, draw
 
 if TYPE_CHECKING:
     import openvino as ov
 
     from placement_gym.backends.measured.throughput import ThroughputCompiler
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 FINAL_WARMUP = 3
 """Largest number of inferences before a finalist's first counted one, and the reference's."""
@@ -59,7 +55,7 @@ class MeasuredBackend(MeasuringBackend):
 
     Args:
         core: Knows the devices of ``problem``.
-        model: As ``models.load`` returns it; not changed.
+        model: As ``load_model`` returns it; not changed.
         problem: Units of ``model``, and devices.
         split: See ``placement_gym.compile_model``.
         protocol: How often things run.

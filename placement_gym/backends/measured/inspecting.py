@@ -10,15 +10,11 @@ from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import last_line
-from placement_gym.graph.states import WRITER
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.hardware.machine import register
-from placement_gym.models.data_shapes import FoundShapes
-from placement_gym.models.shapes import list_dynamic
-from placement_gym.workloads.request import Request
-from placement_gym.workloads.samples import draw
+from placement_gym.base import UserError, last_line
+from placement_gym.graph import WRITER
+from placement_gym.hardware import DeviceSpec, register
+from placement_gym.models import FoundShapes, list_dynamic
+from placement_gym.workloads import Request, draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -35,7 +31,7 @@ def inspect(
     """Query the operators and primitives of a model from OpenVINO.
 
     Args:
-        model: As ``models.load`` returns it.
+        model: As ``load_model`` returns it.
         devices: Devices that this machine has.
         fused: Whether to list the primitives, which compiles the model for the CPU.
         reporter: Receives every step.

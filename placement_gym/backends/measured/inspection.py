@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from placement_gym.models.data_shapes import FoundShapes
+from placement_gym.models import FoundShapes
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.base.processes.serving import Parent, serve
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.kinds import make_request
+from placement_gym.base.processes import Parent, serve
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec
+from placement_gym.workloads import make_request
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
 
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware import DeviceSpec
 
 DISTURBED = 0.1
 """Smallest share of a sample's time taken by other programs for which it is repeated: ours. On an

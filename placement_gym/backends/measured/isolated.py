@@ -12,28 +12,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from placement_gym.backends.failures import EngineFailureError, Kind, check_values
+from placement_gym.backends import EngineFailureError, Kind, Measurement, check_values
 from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.base.processes.child import (
-    Child,
-    ChildLostError,
-    ChildNotStartedError,
-    RemoteError,
-)
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
+from placement_gym.base import EngineError, FloatArray, IntArray, UserError
+from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedError, RemoteError
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 WORKER = "placement_gym.backends.measured.engine_process"
 INSPECTOR = "placement_gym.backends.measured.inspector"

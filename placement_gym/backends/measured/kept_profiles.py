@@ -18,12 +18,19 @@ from placement_gym.backends.measured.profile import (
     n_measurements,
 )
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import is_file, is_path, keep_if_possible, safe_name, set_aside
-from placement_gym.base.progress import progress_bar
-from placement_gym.hardware.devices import usable_cores
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import (
+    UserError,
+    is_file,
+    is_path,
+    keep_if_possible,
+    progress_bar,
+    safe_name,
+    set_aside,
+    warn_user,
+)
+from placement_gym.hardware import usable_cores
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend

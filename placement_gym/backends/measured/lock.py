@@ -15,7 +15,7 @@ from typing import IO
 from filelock import FileLock, Timeout
 
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.base.errors import EngineError
+from placement_gym.base import EngineError
 
 PATH_VARIABLE = "PLACEMENT_GYM_LOCK"
 """Environment variable with the path of the lock; processes that share it take turns."""

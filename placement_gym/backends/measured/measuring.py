@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
-from placement_gym.backends.failures import EngineFailureError
+from placement_gym.backends import Batch, EngineFailureError, Measurement
 from placement_gym.backends.measured.health import Session, settle_reference
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
-    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.costs import CostTable
 
 T = TypeVar("T")
 OnRounds = Callable[[float, Sequence[Measurement]], object]
@@ -163,7 +161,7 @@ class MeasuringBackend(ABC):
     @cached_property
     def rough_costs(self) -> CostTable | None:
         """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
-        from placement_gym.problem.costs.analytic import analytic
+        from placement_gym.problem.costs import analytic
 
         with suppress(UserError):
             return analytic(self.problem.units.graph, self.problem.devices)

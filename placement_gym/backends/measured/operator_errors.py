@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from placement_gym.backends.measured.choices import Choice, ChoosingModel
 from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, StageModel
 from placement_gym.backends.measured.outputs import is_string, relative_error
-from placement_gym.base.arrays import BoolArray, FloatArray
-from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.random_operators import find_random
-from placement_gym.hardware.machine import compile_on
-from placement_gym.models.tensors import Input, as_input, read_values
+from placement_gym.base import BoolArray, FloatArray
+from placement_gym.graph import find_random, separate_parts
+from placement_gym.hardware import compile_on
+from placement_gym.models import Input, as_input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
-from placement_gym.models.named_inputs import MASKS
+from placement_gym.base import UserError, join_words
+from placement_gym.models import MASKS
 
 MAX_ROUNDING_ERROR = 0.1
 """Relative to the largest value of an output: ours, more than a user would accept of rounding."""

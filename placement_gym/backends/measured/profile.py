@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import sample_placements
-from placement_gym.problem.problem import Problem
+from placement_gym.base import EngineError, FloatArray, IntArray, UserError
+from placement_gym.problem import Problem, sample_placements
+from placement_gym.problem.costs import CostTable
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend

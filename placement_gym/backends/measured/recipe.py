@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.graph.operators import OpGraph
-from placement_gym.models.data_shapes import FoundShapes
-from placement_gym.problem.problem import Problem
+from placement_gym.base import UserError
+from placement_gym.graph import OpGraph
+from placement_gym.models import FoundShapes
+from placement_gym.problem import Problem
 
 Json = dict[str, Any]
 

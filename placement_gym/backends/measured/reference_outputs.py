@@ -12,7 +12,7 @@ from weakref import proxy
 
 from numpy.typing import NDArray
 
-from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import CompiledPlacement, Engine
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
@@ -25,13 +25,11 @@ from placement_gym.backends.measured.outputs import (
     relative_error,
 )
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.graph.quantization import without_integer_kernels
-from placement_gym.graph.random_operators import find_random
-from placement_gym.hardware.machine import compile_on, register
-from placement_gym.models.shared_constants import separate_constants, shared_constants
-from placement_gym.workloads.runs import Inputs, Outputs, start
+from placement_gym.base import EngineError, IntArray, UserError
+from placement_gym.graph import find_random, without_integer_kernels
+from placement_gym.hardware import compile_on, register
+from placement_gym.models import separate_constants, shared_constants
+from placement_gym.workloads import Inputs, Outputs, start
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.shown_task import show_waiting
+from placement_gym.backends import Measurement
+from placement_gym.base import show_waiting
 
 
 def print_to_stderr(message: str) -> None:

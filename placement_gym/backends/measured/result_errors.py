@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.measured.choice_errors import WRONG, bound_overlaps, find_corners
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.base import BoolArray, FloatArray
 
 Outputs = Mapping[int, NDArray[Any]]
 """By their index; one that is not known lacks."""

@@ -14,16 +14,10 @@ from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, Port
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError
-from placement_gym.base.texts import last_line
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.submodels import pipeline_stages, submodel_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.hardware.machine import compile_on, register
-from placement_gym.models.input_reader import InputReader
-from placement_gym.models.members import Member
+from placement_gym.base import EngineError, IntArray, last_line
+from placement_gym.graph import OpGraph, pipeline_stages, separate_parts, submodel_devices
+from placement_gym.hardware import DeviceSpec, compile_on, register
+from placement_gym.models import InputReader, Member
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -162,7 +156,7 @@ def compile_cut(
 
     Args:
         core: Virtual devices are registered in it.
-        model: As ``models.load`` returns it; not changed.
+        model: As ``load_model`` returns it; not changed.
         graph: Its operators.
         operator_devices: (n_operators,) index into ``specs``.
         specs: The devices, with their settings.

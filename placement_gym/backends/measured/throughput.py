@@ -28,13 +28,10 @@ from placement_gym.backends.measured.stages import (
     name_prefix,
 )
 from placement_gym.backends.measured.timing import Race
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError
-from placement_gym.hardware.devices import DeviceSpec, usable_cores
-from placement_gym.models.members import Member
-from placement_gym.models.stateful import is_stateful
-from placement_gym.workloads.runs import Inputs
-from placement_gym.workloads.samples import draw
+from placement_gym.base import CompileError, IntArray
+from placement_gym.hardware import DeviceSpec, usable_cores
+from placement_gym.models import Member, is_stateful
+from placement_gym.workloads import Inputs, draw
 
 if TYPE_CHECKING:
     import openvino as ov

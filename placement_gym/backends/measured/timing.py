@@ -26,8 +26,7 @@ from placement_gym.backends.measured.interference import (
     read_usage,
 )
 from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.ratios import is_above_one, is_below_one
+from placement_gym.base import FloatArray, is_above_one, is_below_one
 
 MIN_ROUNDS = 2
 """Rounds before an answer: the fewest that have a spread."""

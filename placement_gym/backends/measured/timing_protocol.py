@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from placement_gym.workloads.objectives import Objective, find_objective
+from placement_gym.workloads import Objective, find_objective
 
 MIN_COMPILATIONS = 3
 """Compilations before a verdict: one model compiled twice differs by ``COMPILATION_SPREAD``."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured.outputs import MAX_ROUNDING_ERROR, relative_error
-from placement_gym.graph.quantization import is_quantized
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.tensors import Input, read_values
-from placement_gym.workloads.runs import Inputs, Outputs
+from placement_gym.graph import is_quantized
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import Input, read_values
+from placement_gym.workloads import Inputs, Outputs
 
 if TYPE_CHECKING:
     import openvino as ov

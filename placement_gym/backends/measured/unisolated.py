@@ -12,10 +12,10 @@ from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.isolated import EngineProcess, remeasure_in_new_process
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.kinds import make_request
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.workloads import make_request
 
 if TYPE_CHECKING:
     import openvino as ov

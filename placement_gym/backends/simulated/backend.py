@@ -8,17 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.backends.protocol import PENALTY, Batch, Measurement
-from placement_gym.base.arguments import MAX_NOISE, check_not_negative
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import MIN_MS, CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.held_bytes import held_bytes
-from placement_gym.schedules.limits import check_limits, count_bytes
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.workloads.objectives import objective_of
+from placement_gym.backends import PENALTY, Batch, Measurement
+from placement_gym.base import (
+    MAX_NOISE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    UInt8,
+    UserError,
+    check_not_negative,
+)
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import MIN_MS, CostTable, Semantics
+from placement_gym.schedules import Simulator, check_limits, count_bytes, held_bytes
+from placement_gym.workloads import objective_of
 
 NORMAL_QUANTILE = 1.96
 """Quantile of the normal distribution for the half-width of a 95 % interval."""

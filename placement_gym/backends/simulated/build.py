@@ -7,19 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import is_path
-from placement_gym.base.json_file import JsonFile
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units, group
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.built_in import GENERATED
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import JsonFile, UserError, is_path, suggest
+from placement_gym.graph import OpGraph, Units, extract_spec, group
+from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
+from placement_gym.models import GENERATED, ModelSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable, analytic
 
 KEPT_MODELS = 8
 """Models whose units are kept for further environments: ours."""
@@ -43,7 +36,7 @@ def build_simulated_problem(
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
     if constraints is None:
         return build_free_problem(spec, devices, costs)
-    from placement_gym.problem.constraints import Constraints
+    from placement_gym.problem import Constraints
 
     bound = Constraints.parse(constraints)  # before seconds of reading a model
     free = build_free_problem(spec, devices, costs)
@@ -111,7 +104,7 @@ def build_graph(model: object) -> OpGraph | None:
     """Build the graph that a name describes; None if the argument is a model's."""
     if not isinstance(model, str) or not GENERATED.match(model):
         return None
-    from placement_gym.graph.generated import build_generated
+    from placement_gym.graph import build_generated
 
     return build_generated(model)
 
@@ -142,7 +135,7 @@ def read_and_group(spec: ModelSpec) -> Units:
         graph = extract_spec(spec.load(), spec)
         if not graph.found:
             return group(graph, spec.granularity)
-    from placement_gym.backends.measured.assembly import inspect_and_group
+    from placement_gym.backends.measured import inspect_and_group
 
     return inspect_and_group(spec)
 
@@ -151,7 +144,7 @@ def build_workload_problem(
     spec: ModelSpec, devices: DevicesArgument, costs: str | Path | CostTable | None
 ) -> SimulatedProblem:
     """Build the problem of a graph with its costs, scheduled as a list."""
-    from placement_gym.problem.costs.workloads import load_workload
+    from placement_gym.problem.costs import load_workload
 
     workload = load_workload(spec.model)
     specs = workload.devices if devices is None else resolve_devices(devices, "simulated")
@@ -166,7 +159,7 @@ def build_workload_problem(
 
 def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
-    from placement_gym.backends.measured.assembly import build_measured_backend
+    from placement_gym.backends.measured import build_measured_backend
 
     backend = build_measured_backend(spec, resolve_devices(devices, "measured"))
     return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(spec.model))

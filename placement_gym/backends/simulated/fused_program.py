@@ -7,10 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.graph.units import Units
-from placement_gym.schedules.fusion import FusionCosts, group_operators, time_groups
-from placement_gym.schedules.program import Program, Readings, offsets, uint32
+from placement_gym.base import FloatArray, IntArray, UInt8, UInt32
+from placement_gym.graph import Units
+from placement_gym.schedules import (
+    FusionCosts,
+    Program,
+    Readings,
+    group_operators,
+    offsets,
+    time_groups,
+    uint32,
+)
 
 
 class FusedProgram(NamedTuple):

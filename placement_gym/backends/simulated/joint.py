@@ -8,17 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.backends.protocol import Batch, Measurement
+from placement_gym.backends import BackendWrapper, Batch, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.fused_program import Fusion
-from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError
-from placement_gym.problem.decisions import FUSION, PRIORITY, ActionLayout, Choices
-from placement_gym.schedules.event_fifo import event_fifo
-from placement_gym.schedules.event_heap import event_heap
-from placement_gym.schedules.fusion import FusionCosts
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import BoolArray, FloatArray, IntArray, UInt8, UserError
+from placement_gym.problem import FUSION, PRIORITY, ActionLayout, Choices
+from placement_gym.schedules import FusionCosts, Simulator, event_fifo, event_heap
 
 
 class JointSimulator(Simulator):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import FloatArray, IntArray, UInt8
+from placement_gym.schedules import Simulator
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any
 
-from placement_gym.base.errors import EngineError, warn_user
-from placement_gym.base.files import IMPORT_ROOT
+from placement_gym.base import IMPORT_ROOT, EngineError, show_waiting, warn_user
 from placement_gym.base.processes.heartbeat import Heartbeat
-from placement_gym.base.shown_task import show_waiting
 
 Json = dict[str, Any]
 START_S = 120.0

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
+from placement_gym.base import leave_out_telemetry
 from placement_gym.base.processes.heartbeat import Heartbeat
-from placement_gym.base.telemetry import leave_out_telemetry
 
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, FailFast, Field, FiniteFloat, RootModel
 
-from placement_gym.base.arrays import MAX_DEVICES
+from placement_gym.base import MAX_DEVICES
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, FileFields, Name
 
 Devices = Annotated[list[Any], Field(min_length=1, max_length=MAX_DEVICES)]

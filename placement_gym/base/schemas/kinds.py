@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 
 KEYS: Mapping[str, frozenset[str]] = {
     "placement file": frozenset(("units", "members")),

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import FileError, read_bytes
+from placement_gym.base import FileError, UserError, read_bytes, suggest
 from placement_gym.base.schemas.kinds import refuse_file
 
 MEGABYTE = 2**20

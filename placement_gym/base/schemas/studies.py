@@ -16,8 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from placement_gym.base.arguments import as_whole
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError, as_whole
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, FailFast, Field, FiniteFloat, model_validator
 
-from placement_gym.base.arrays import MAX_DEVICES
+from placement_gym.base import MAX_DEVICES
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, FileFields, Name
 
 MAX_MS = 1e15

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import write_text
+from placement_gym.base import IntArray, UserError, write_text
 from placement_gym.bench.known.identity import ProblemIdentity
-from placement_gym.bench.study.task import describe_devices
-from placement_gym.solvers.solution import TOLERANCE, reaches
+from placement_gym.bench.study import describe_devices
+from placement_gym.solvers import TOLERANCE, reaches
 
 VALUES = Path(__file__).parent / "values.json"
 """The package's best known values, which ``benchmarks/known.py`` writes: a line for each problem,

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from placement_gym.backends.protocol import Backend
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import default_schedule
-from placement_gym.bench.run.rows import Json
-from placement_gym.problem.costs.semantics import Semantics, parse_schedule
+from placement_gym.backends import Backend
+from placement_gym.backends.simulated import SimulatedBackend, default_schedule
+from placement_gym.bench.run import Json
+from placement_gym.problem.costs import Semantics, parse_schedule
 
 LIMITS = ("memory_bytes", "weight_share")
 SCHEDULE_KWARGS = {"schedule", "objective"}

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from placement_gym.backends.measured.interference import predict_interference
-from placement_gym.base.progress import progress_bar
-from placement_gym.base.texts import make_printable
+from placement_gym.backends.measured import predict_interference
+from placement_gym.base import make_printable, progress_bar
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.run.agents import UNCHANGED
-from placement_gym.bench.run.budget import N_FINALISTS
-from placement_gym.bench.run.environment import BenchEnv, is_measured
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, is_measured
+from placement_gym.bench.study import Task
 
 START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 9, 6
 """For the estimate: seconds until the first evaluation, those of a compilation, inferences of an

@@ -7,10 +7,8 @@ from typing import Any
 
 from rich.console import Group
 
-from placement_gym.backends.verdicts import WITHIN_NOISE, YES
-from placement_gym.base.fitted_table import Column, FittedTable, FittedText
-from placement_gym.base.ratios import format_ratio
-from placement_gym.base.texts import make_printable
+from placement_gym.backends import WITHIN_NOISE, YES
+from placement_gym.base import Column, FittedTable, FittedText, format_ratio, make_printable
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
     GAP,
@@ -22,7 +20,7 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run import Json
 
 Document = Mapping[str, Any]
 

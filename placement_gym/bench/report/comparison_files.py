@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file, replace_files, safe_name, write_text
-from placement_gym.base.json_file import write_json
-from placement_gym.base.schemas.files import ComparisonFields
-from placement_gym.base.schemas.reading import check, load_json
+from placement_gym.base import UserError, is_file, replace_files, safe_name, write_json, write_text
+from placement_gym.base.schemas import ComparisonFields, check, load_json
 from placement_gym.bench.report.comparison import Document, format_markdown, heading
-from placement_gym.bench.run.agents import SINGLE_DEVICE
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Json
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import parse_assignment
+from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
+from placement_gym.problem import Placement, parse_assignment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,8 +57,7 @@ def draw_runs(document: Document, folder: Path) -> list[str]:
     Returns:
         A note for each picture that could not be drawn.
     """
-    from placement_gym.view.figures.results import draw_best_so_far, draw_comparison
-    from placement_gym.view.figures.style import draw_if_possible
+    from placement_gym.view.figures import draw_best_so_far, draw_comparison, draw_if_possible
 
     rows = _name_seeds(document["rows"])
     if not any(row["latency_ms"] for row in rows):
@@ -122,7 +115,7 @@ def draw_placements(
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
     """
-    from placement_gym.view.figures.style import draw_if_possible
+    from placement_gym.view.figures import draw_if_possible
 
     notes = []
     for row in rows:
@@ -134,7 +127,7 @@ def draw_placements(
 
 def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
     """The finalist of a row on its graph."""
-    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures import draw_placement
 
     problem, result = bench_env.base.problem, "failed"
     if row["latency_ms"] is not None:

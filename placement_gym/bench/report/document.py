@@ -9,9 +9,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from placement_gym.base.files import safe_name, write_text
-from placement_gym.base.texts import code_span, escape_markdown, escape_paragraph
-from placement_gym.view.figures.style import save
+from placement_gym.base import code_span, escape_markdown, escape_paragraph, safe_name, write_text
+from placement_gym.view.figures import save
 
 NUMBER = re.compile(r"[-≤±]? ?\.?\d")
 """Beginning of a number: its column is aligned to the right."""

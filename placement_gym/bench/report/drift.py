@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.bench.run.rows import Json, group_by
+from placement_gym.bench.run import Json, group_by
 
 NOTE = (
     "Latencies were measured at different moments and are corrected for drift: each is the median "

@@ -10,22 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import keep_if_possible, write_text
-from placement_gym.base.plain import to_plain
-from placement_gym.base.schemas.files import ReferencesFile
-from placement_gym.base.schemas.reading import check, load_json
-from placement_gym.bench.known.best_known import BestKnown, find_best_known
-from placement_gym.bench.known.identity import identify, identify_row
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, UserError, keep_if_possible, to_plain, write_text
+from placement_gym.base.schemas import ReferencesFile, check, load_json
+from placement_gym.bench.known import BestKnown, find_best_known, identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import Json, group_by
-from placement_gym.bench.study.task import Task
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.solvers import bounds
-from placement_gym.solvers.solution import ROUNDING, reaches
+from placement_gym.bench.run import BenchEnv, BenchEnvs, Json, group_by
+from placement_gym.bench.study import Task
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.solvers import ROUNDING, bounds, reaches
 from placement_gym.version import VERSION
 
 FILE = "references.json"

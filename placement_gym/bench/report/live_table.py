@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.fitted_table import Column, FittedTable
+from placement_gym.base import Column, FittedTable, FloatArray
 from placement_gym.bench.report.announcement import count_evaluations
 from placement_gym.bench.report.preview import Preview
 from placement_gym.bench.report.wording import describe_misfit
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.run import BenchEnv, Json
+from placement_gym.bench.study import Task
 
 STRIP_WIDTH = 20
 """Characters of a strip of samples."""

@@ -8,11 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.texts import escape_figure_text
+from placement_gym.base import FloatArray, escape_figure_text
 from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
-from placement_gym.view.figures.results import REST, Look, choose_looks, number_axis
-from placement_gym.view.figures.style import COLOURS, WITHIN
+from placement_gym.view.figures import COLOURS, REST, WITHIN, Look, choose_looks, number_axis
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults

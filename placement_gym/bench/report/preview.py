@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.backends.measured.kept_profiles import load_kept_profile
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.fitted_table import Column, FittedTable
+from placement_gym.backends import BackendWrapper, SingleDeviceResults
+from placement_gym.backends.measured import MeasuringBackend, load_kept_profile
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import Column, FittedTable
 from placement_gym.bench.report.wording import describe_misfit
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Json
-from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.problem import parse_assignment
-from placement_gym.solvers.bounds import lower_bound
-from placement_gym.solvers.solution import Solution, reaches
+from placement_gym.bench.run import BenchEnv, Json
+from placement_gym.problem import parse_assignment
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.solvers import Solution, lower_bound, reaches
 
 TIME_LIMIT_S = 5.0
 KEPT, SHIPPED = "this machine's profile", "typical costs of such devices, not this machine's own"

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.files import write_text
-from placement_gym.base.ratios import format_ratio
-from placement_gym.base.texts import format_ms
+from placement_gym.base import FloatArray, format_ms, format_ratio, write_text
+from placement_gym.bench import open_runs
 from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import TRIVIAL, StudyResults
@@ -22,14 +20,10 @@ from placement_gym.bench.report.wording import (
     state_verdict,
     summarize_effort,
 )
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.scenes import open_runs
-from placement_gym.bench.study.spec import ROLES, TEST, TRAIN, VALIDATION, Study
-from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.problem.problem import parse_assignment
-from placement_gym.view.data import make_view_data
-from placement_gym.view.page import render_page
+from placement_gym.bench.run import BenchEnvs, Json
+from placement_gym.bench.study import ROLES, TEST, TRAIN, VALIDATION, Study, Task, describe_devices
+from placement_gym.problem import parse_assignment
+from placement_gym.view import make_view_data, render_page
 
 LEFT_OUT = "no: trivial, one device is as fast"
 VIEWS = "views"
@@ -189,7 +183,7 @@ def draw_best_placement(
     results: StudyResults, problem: str, task: Task, envs: BenchEnvs, folder: Path
 ) -> list[Block]:
     """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
-    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures import draw_placement
 
     rows = [row for row in results.rows if row["problem"] == problem and row["latency_ms"]]
     if not rows:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError
-from placement_gym.bench.known.best_known import is_trivial
+from placement_gym.base import FloatArray, UserError
+from placement_gym.bench.known import is_trivial
 from placement_gym.bench.report.drift import correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
 from placement_gym.bench.report.stats import (
@@ -22,9 +21,8 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.run.rows import ROUNDING, Json, group_by, load_runs
-from placement_gym.bench.study.spec import TEST
-from placement_gym.bench.study.task import describe_devices
+from placement_gym.bench.run import ROUNDING, Json, group_by, load_runs
+from placement_gym.bench.study import TEST, describe_devices
 
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
 

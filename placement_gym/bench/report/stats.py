@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base import BoolArray, FloatArray, IntArray
 
 RESAMPLES, CURVE_RESAMPLES = 2000, 400
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.progress import progress_bar
+from placement_gym.base import UserError, progress_bar
 from placement_gym.bench.report.document import Block, Code, Heading, Picture, Text, write_report
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.known_latencies import load_known_latencies
@@ -16,10 +15,9 @@ from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_p
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
-from placement_gym.bench.run.environment import BenchEnvs, is_measured
-from placement_gym.bench.run.rows import Json, load_runs
-from placement_gym.bench.study.spec import ROLES, Study
-from placement_gym.hardware.devices import DeviceSpec, collect_cautions
+from placement_gym.bench.run import BenchEnvs, Json, is_measured, load_runs
+from placement_gym.bench.study import ROLES, Study
+from placement_gym.hardware import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
 
 LEGEND = (

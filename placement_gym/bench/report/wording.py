@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.verdicts import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.backends import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.run.agents import SINGLE_DEVICE
-from placement_gym.bench.run.rows import Json, group_by
+from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by
 
 GAP = (
     "how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "

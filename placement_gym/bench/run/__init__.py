@@ -1,1 +1,5 @@
 """One run: an environment, an agent, a budget, a finalist, a result row."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

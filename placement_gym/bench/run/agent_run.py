@@ -8,16 +8,14 @@ from traceback import extract_tb
 
 import numpy as np
 
-from placement_gym.backends.verdicts import Finalist
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import PlacementGymError, raise_interrupt
+from placement_gym.backends import Finalist
+from placement_gym.base import IntArray, PlacementGymError, raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import play_episode
-from placement_gym.problem.placement import Placement
+from placement_gym.envs import DevicePlacementEnv, play_episode
+from placement_gym.problem import Placement
 
 
 def run_agent(

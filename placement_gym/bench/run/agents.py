@@ -13,12 +13,15 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.arguments import check_flag
-from placement_gym.base.errors import UserError, raise_interrupt, unknown_name
-from placement_gym.base.files import IMPORT_ROOT
-from placement_gym.base.schemas.reading import check
-from placement_gym.base.schemas.studies import AgentFields
-from placement_gym.base.texts import join_words
+from placement_gym.base import (
+    IMPORT_ROOT,
+    UserError,
+    check_flag,
+    join_words,
+    raise_interrupt,
+    unknown_name,
+)
+from placement_gym.base.schemas import AgentFields, check
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``"module:attribute"``."""

@@ -8,12 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.backends.protocol import Backend, Batch, Measurement
-from placement_gym.backends.verdicts import CONTENDER_SHARE
-from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.base.clock import cpu_now_s, now_s
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.backends import CONTENDER_SHARE, Backend, BackendWrapper, Batch, Measurement
+from placement_gym.base import BoolArray, IntArray, cpu_now_s, now_s
+from placement_gym.envs import DevicePlacementEnv
 
 INFEASIBLE = "infeasible"
 N_FINALISTS = 3

@@ -12,21 +12,20 @@ from typing import Any
 
 import gymnasium as gym
 
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.backends.verdicts import Finals
-from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import safe_name
-from placement_gym.base.json_file import JsonFile
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.placement_env import find_placement_env, placement_env
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.given import read_older, states_sizes
-from placement_gym.models.own_inputs import save_inputs
-from placement_gym.models.saving import save_model
-from placement_gym.problem.decisions import PLACEMENT_ALONE
+from placement_gym.backends import CachedBackend, Finals, SingleDeviceResults
+from placement_gym.base import JsonFile, UserError, safe_name
+from placement_gym.envs import (
+    DevicePlacementEnv,
+    PerUnitEnv,
+    check_kwargs,
+    find_env_spec,
+    find_placement_env,
+    not_placement,
+    placement_env,
+)
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import read_older, save_inputs, save_model, states_sizes
+from placement_gym.problem import PLACEMENT_ALONE
 
 
 @dataclass(frozen=True)

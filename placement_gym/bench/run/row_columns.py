@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from placement_gym.base.texts import join_words
+from placement_gym.base import join_words
 from placement_gym.bench.run.rows import Json, unpack
 
 WHO = ("version", "commit", "processor")

@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from placement_gym.base.arguments import MAX_NUMBER
-from placement_gym.base.errors import UserError
-from placement_gym.base.plain import to_plain
-from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
-from placement_gym.base.schemas.studies import MAX_BUDGET, MAX_SEED
+from placement_gym.base import MAX_NUMBER, UserError, to_plain
+from placement_gym.base.schemas import (
+    MAX_BUDGET,
+    MAX_BYTES,
+    MAX_SEED,
+    Fields,
+    Name,
+    check_plain,
+    parse_json,
+)
 from placement_gym.bench.run.provenance import host, origin, versions
 
 

@@ -15,15 +15,16 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import (
+from placement_gym.base import (
     FileError,
+    UserError,
     explain_write_errors,
     is_file,
     read_bytes,
+    warn_user,
     write_bytes,
 )
-from placement_gym.base.schemas.reading import check, parse_json
+from placement_gym.base.schemas import check, parse_json
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.row_schema import StudyRow
 from placement_gym.bench.run.run_key import compute_key, describe_problem, read_run

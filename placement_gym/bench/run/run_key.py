@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from placement_gym.base.plain import to_plain
+from placement_gym.base import to_plain
 
 NAMES = ("agent", "kwargs", "env", "env_kwargs", "model", "devices", "seed", "budget", "score_on")
 OF_RUN = ("agent", "kwargs", "seed", "budget", "score_on")

@@ -1,1 +1,5 @@
 """Many runs: studies, where they run, and the replay of their results."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

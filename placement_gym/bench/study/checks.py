@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement_gym.base.arguments import EXECUTORS, check_choice, check_positive
-from placement_gym.base.errors import UserError
-from placement_gym.bench.run.environment import BenchEnvs, is_measured
+from placement_gym.base import EXECUTORS, UserError, check_choice, check_positive
+from placement_gym.bench.run import BenchEnvs, is_measured
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
 

@@ -10,13 +10,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from placement_gym.base.errors import EngineError
-from placement_gym.bench.run.budget import OnEvaluation
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import Json
+from placement_gym.base import EngineError
+from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
-from placement_gym.hardware.devices import usable_cores
+from placement_gym.hardware import usable_cores
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 MAX_ATTEMPTS = 3

@@ -8,17 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.base.processes.child import (
-    Child,
-    ChildHungError,
-    ChildLostError,
-    ChildNotStartedError,
-)
-from placement_gym.bench.run.rows import Json
+from placement_gym.base.processes import Child, ChildHungError, ChildLostError, ChildNotStartedError
+from placement_gym.bench.run import Json
 from placement_gym.bench.study.executors import WorkerLost, WorkersMissing, limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
-from placement_gym.hardware.devices import usable_cores
+from placement_gym.hardware import usable_cores
 
 WORKER = "placement_gym.bench.study.worker"
 TASK_TIMEOUT_S = 3600.0

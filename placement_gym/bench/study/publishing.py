@@ -6,9 +6,8 @@ import json
 import lzma
 from pathlib import Path
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import make_output_folder, write_bytes
-from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
+from placement_gym.base import UserError, make_output_folder, write_bytes
+from placement_gym.bench.run import PACKED_ROWS, ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import expand_variables
 

@@ -9,10 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import IMPORT_ROOT
-from placement_gym.bench.run.agents import find_modules_in
-from placement_gym.bench.run.rows import Json
+from placement_gym.base import IMPORT_ROOT, UserError
+from placement_gym.bench.run import Json, find_modules_in
 from placement_gym.bench.study.executors import (
     ONE_THREAD,
     OutageError,

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from placement_gym.backends.verdicts import MIN_GAIN, Finalist, judge
-from placement_gym.base.errors import raise_interrupt
-from placement_gym.bench.run.agent_run import describe_error
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import ROUNDING, Json
+from placement_gym.backends import MIN_GAIN, Finalist, judge
+from placement_gym.base import raise_interrupt
+from placement_gym.bench.run import ROUNDING, BenchEnv, BenchEnvs, Json, describe_error
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import measure_on
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import parse_assignment
+from placement_gym.problem import Placement, parse_assignment
 
 MAX_INTERVALS = 2.0
 """Largest difference of two agreeing measurements, in half-widths of both: ours."""

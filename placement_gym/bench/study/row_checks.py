@@ -10,12 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file
-from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.row_columns import OF_STUDIES, read_columns
-from placement_gym.bench.run.rows import ROWS, Json, read_runs
+from placement_gym.base import UserError, is_file, progress_bar
+from placement_gym.bench.run import OF_STUDIES, ROWS, BenchEnvs, Json, read_columns, read_runs
 from placement_gym.bench.study.replay import check_row
 
 

@@ -12,12 +12,16 @@ from rich.console import RenderableType
 from rich.progress import Task as ProgressTask
 from rich.text import Text
 
-from placement_gym.base.files import make_output_folder
-from placement_gym.base.progress import begin, progress_bar
-from placement_gym.base.texts import join_words, make_printable
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import ROWS, Json, append_row, load_runs, lock_folder
+from placement_gym.base import begin, join_words, make_output_folder, make_printable, progress_bar
+from placement_gym.bench.run import (
+    ROWS,
+    AgentSpec,
+    BenchEnvs,
+    Json,
+    append_row,
+    load_runs,
+    lock_folder,
+)
 from placement_gym.bench.study.checks import (
     check_names,
     choose_executor,

@@ -9,15 +9,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import is_path, list_neighbours, read_bytes, write_text
-from placement_gym.base.plain import to_plain
-from placement_gym.base.schemas.kinds import refuse_file
-from placement_gym.base.schemas.reading import check
-from placement_gym.base.schemas.studies import StudyFields, parse_yaml
-from placement_gym.base.texts import join_words
-from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.base import (
+    UserError,
+    check_choice,
+    is_path,
+    join_words,
+    list_neighbours,
+    read_bytes,
+    suggest,
+    to_plain,
+    write_text,
+)
+from placement_gym.base.schemas import StudyFields, check, parse_yaml, refuse_file
+from placement_gym.bench.run import AgentSpec, check_labels
 from placement_gym.bench.study.task import VARIABLE, Task
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"

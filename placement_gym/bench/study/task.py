@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_path
-from placement_gym.bench.run.run_key import compute_key, describe_problem, read_run
+from placement_gym.base import UserError, is_path
+from placement_gym.bench.run import compute_key, describe_problem, read_run
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 

@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from placement_gym.backends.verdicts import Finalist
-from placement_gym.base.plain import to_plain
-from placement_gym.base.processes.serving import Parent, serve
-from placement_gym.bench.run.agent_run import describe_error, run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import OnEvaluation
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.row_schema import Row
-from placement_gym.bench.run.rows import Json
+from placement_gym.backends import Finalist
+from placement_gym.base import to_plain
+from placement_gym.base.processes import Parent, serve
+from placement_gym.bench.run import (
+    AgentSpec,
+    BenchEnvs,
+    Json,
+    OnEvaluation,
+    Row,
+    describe_error,
+    run_agent,
+)
 from placement_gym.bench.study.task import Task
-from placement_gym.problem.placement import Placement
+from placement_gym.problem import Placement
 
 
 def run_task(

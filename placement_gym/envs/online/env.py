@@ -10,7 +10,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from placement_gym.base.arguments import (
+from placement_gym.base import (
+    BoolArray,
+    UInt8,
+    UserError,
     check_choice,
     check_flag,
     check_integer,
@@ -18,8 +21,7 @@ from placement_gym.base.arguments import (
     check_positive,
     flat_keywords,
 )
-from placement_gym.base.arrays import BoolArray, UInt8
-from placement_gym.base.errors import UserError
+from placement_gym.envs import RENDER_MODES
 from placement_gym.envs.online.kernel import State, Trace
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
 from placement_gym.envs.online.plans import PlanTable
@@ -32,8 +34,7 @@ from placement_gym.envs.online.traces import (
     draw_trace,
     read_arrivals,
 )
-from placement_gym.envs.options import RENDER_MODES
-from placement_gym.hardware.device_requests import DevicesArgument
+from placement_gym.hardware import DevicesArgument
 
 LATE = 4.0
 """Slow-down beyond which a request is late."""
@@ -263,7 +264,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         """(height, width, 3) picture of the work in each queue as the request arrives."""
         from matplotlib.figure import Figure
 
-        from placement_gym.view.figures.style import render_pixels
+        from placement_gym.view.figures import render_pixels
 
         figure = Figure((8.0, 3.0), layout="constrained")
         axes = figure.subplots()

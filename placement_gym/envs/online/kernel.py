@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import compile_once
+from placement_gym.base import BoolArray, FloatArray, IntArray, compile_once
 
 HISTORY_WEIGHT = 0.95
 """Weight of earlier requests in the recent mix and rate: ours, about the last twenty count."""

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from placement_gym.base.kernels import compile_once
+from placement_gym.base import compile_once
 from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, displace, predict
 
 MIN_HIGH = 0.01

@@ -9,16 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.json_file import JsonFile
+from placement_gym.base import FloatArray, JsonFile, UserError, check_choice
 from placement_gym.envs.online.kernel import Tables
-from placement_gym.hardware.device_requests import parse_list
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.hardware.memory_groups import MemoryGroups
-from placement_gym.models.members import Member
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import DeviceSpec, MemoryGroups, parse_list
+from placement_gym.models import Member
+from placement_gym.problem import Placement
 
 FORMAT = 1
 
@@ -158,7 +153,7 @@ class PlanTable(JsonFile):
 
     @classmethod
     def of_json(cls, values: Any) -> Self:
-        from placement_gym.base.schemas.files import PlanTableFields
+        from placement_gym.base.schemas import PlanTableFields
 
         fields = PlanTableFields.read(values, FORMAT)
         return cls(

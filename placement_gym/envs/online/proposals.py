@@ -8,23 +8,20 @@ from itertools import combinations
 
 import numpy as np
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
-from placement_gym.base.arguments import check_choice, check_sequence
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.backends.simulated import (
+    SimulatedBackend,
+    SimulatedProblem,
+    build_simulated_problem,
+)
+from placement_gym.base import FloatArray, IntArray, UserError, check_choice, check_sequence
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
-from placement_gym.graph.submodels import pipeline_stages, submodel_devices
-from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.joining import name_members
-from placement_gym.models.members import Member, parse_rate
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.heuristics import propose_prefixes
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+from placement_gym.graph import pipeline_stages, submodel_devices
+from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
+from placement_gym.models import Member, ModelSpec, name_members, parse_rate
+from placement_gym.problem import Placement, Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import propose_prefixes
+from placement_gym.solvers.pipelines import linear_pipeline
 
 LOAD_MS_PER_MB = 0.25
 """Time to bring weights to a device: 4 GB/s, as from files that the system keeps in memory."""

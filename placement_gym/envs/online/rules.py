@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray, check_choice
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.kernel import State, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.envs.online.kernel import Trace
 from placement_gym.envs.online.plans import PlanTable
 

@@ -6,8 +6,7 @@ from math import prod
 
 import numpy as np
 
-from placement_gym.graph.graph_builder import GraphBuilder
-from placement_gym.graph.operators import OpGraph
+from placement_gym.graph import GraphBuilder, OpGraph
 
 PIXELS = (64, 128, 224, 299)
 CHANNELS = (32, 48, 64, 96)

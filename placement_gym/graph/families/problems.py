@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import FloatArray, IntArray, round_significant
-from placement_gym.base.errors import UserError
-from placement_gym.graph.generated import FAMILIES, MAX_SEED, build_family, name_graph
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.devices import NATIVE_PRECISION, DeviceSpec
+from placement_gym.base import FloatArray, IntArray, UserError, check_choice, round_significant
+from placement_gym.graph import FAMILIES, MAX_SEED, OpGraph, build_family, name_graph
+from placement_gym.hardware import NATIVE_PRECISION, DeviceSpec
 
 SEEDS: Mapping[str, range] = {
     "validation": range(10_000),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.graph.graph_builder import GraphBuilder
-from placement_gym.graph.operators import OpGraph
+from placement_gym.graph import GraphBuilder, OpGraph
 
 LAYERS = (1, 2, 4, 8)
 HIDDEN = (256, 512, 1024, 2048)

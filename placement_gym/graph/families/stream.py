@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from placement_gym.base.arrays import round_significant
+from placement_gym.base import round_significant
+from placement_gym.graph import build_family, name_graph
 from placement_gym.graph.families.problems import SampledProblem, make_accelerator, split_of_seed
-from placement_gym.graph.generated import build_family, name_graph
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware import DeviceSpec
 
 TRAINED = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "translation")
 UNSEEN = ("branching", "experts", "dilated")

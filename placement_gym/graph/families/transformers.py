@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.graph.graph_builder import GraphBuilder
-from placement_gym.graph.operators import OpGraph
+from placement_gym.graph import GraphBuilder, OpGraph
 
 WIDTHS = (256, 384, 512, 768, 1024)
 TOKENS = (16, 64, 128, 256, 512)

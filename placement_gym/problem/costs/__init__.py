@@ -1,1 +1,5 @@
 """Cost tables of operators and transfers, their sources, and the semantics of a latency."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,9 +16,9 @@ from math import prod
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.base import BoolArray, FloatArray
+from placement_gym.graph import OpGraph
+from placement_gym.hardware import DeviceSpec
 from placement_gym.problem.costs.rooflines import CLASSES, FREE, roofline, share_of_cores
 from placement_gym.problem.costs.table import CostTable
 

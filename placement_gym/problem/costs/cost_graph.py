@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.json_file import JsonFile
-from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
-from placement_gym.graph.units import Units, group
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.base import FloatArray, JsonFile, UserError, check_choice
+from placement_gym.graph import OpGraph, Tensors, Units, distinct_edges, group
+from placement_gym.hardware import DeviceSpec, parse_devices
 from placement_gym.problem.costs.table import MAX_SUM, CostTable
 
 if TYPE_CHECKING:
@@ -221,7 +216,7 @@ class CostGraph(JsonFile):
 
     @classmethod
     def of_json(cls, values: Any) -> Self:
-        from placement_gym.base.schemas.workloads import CostGraphFields
+        from placement_gym.base.schemas import CostGraphFields
 
         return cls(**vars(CostGraphFields.read(values, FORMAT)))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.errors import UserError, suggest
-from placement_gym.hardware.devices import PRESETS, DeviceSpec
+from placement_gym.base import UserError, check_choice, suggest
+from placement_gym.hardware import PRESETS, DeviceSpec
 
 REFERENCE_CORES = 8
 """Cores of the CPU in ``ROOFLINES``: its rates are those of all of them."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.base.arguments import check_choice, check_not_negative
-from placement_gym.base.errors import UserError
-from placement_gym.workloads.objectives import find_objective
+from placement_gym.base import UserError, check_choice, check_not_negative
+from placement_gym.workloads import find_objective
 
 GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
 CHOICES = {

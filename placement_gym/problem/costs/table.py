@@ -10,13 +10,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from placement_gym.base.arguments import check_choice
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import compute_checksum
-from placement_gym.base.json_file import JsonFile
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units
+from placement_gym.base import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    JsonFile,
+    UserError,
+    check_choice,
+    compute_checksum,
+    round_significant,
+)
+from placement_gym.graph import OpGraph, Units
 
 FORMAT = 2
 """Version of the file; raise it when an older program would misread a newer file."""
@@ -241,7 +245,7 @@ class CostTable(JsonFile):
 
     @classmethod
     def of_json(cls, values: Any) -> Self:
-        from placement_gym.base.schemas.files import CostFields
+        from placement_gym.base.schemas import CostFields
 
         fields = CostFields.read(values, FORMAT)
         arrays: dict[str, Any] = {

@@ -11,14 +11,18 @@ from typing import Any, ClassVar
 import networkx as nx
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.schemas.reading import check, load_valid
-from placement_gym.base.schemas.workloads import WorkloadFields
-from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
-from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
-from placement_gym.hardware.device_requests import ACCELERATOR, make_devices
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
+from placement_gym.base.schemas import WorkloadFields, check, load_valid
+from placement_gym.graph import (
+    BACKWARD,
+    OpGraph,
+    Tensors,
+    Units,
+    contract,
+    merge_cycles,
+    sort_labels,
+)
+from placement_gym.hardware import ACCELERATOR, DeviceSpec, make_devices
 from placement_gym.problem.costs.cost_graph import CostGraph
 from placement_gym.problem.costs.rooflines import check_kind
 from placement_gym.problem.costs.table import CostTable

@@ -13,21 +13,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import IntArray, now_s
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable, Semantics
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import (
+    GAP,
+    Solution,
+    Tasks,
+    interchangeable_devices,
+    longest_path_or_load_ms,
+    previous_alike,
+    reaches,
+)
 from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
 from placement_gym.solvers.beams.growth import Grower, is_narrow
 from placement_gym.solvers.beams.potentials import Potentials
 from placement_gym.solvers.beams.prices import find_prices
-from placement_gym.solvers.highs import GAP
-from placement_gym.solvers.kinds import interchangeable_devices, previous_alike
-from placement_gym.solvers.programs.load_cuts import MAX_TASKS
-from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks, longest_path_or_load_ms
+from placement_gym.solvers.programs import MAX_TASKS
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 """Partial placements that are kept in one search after another: ours, each four times the last."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 from placement_gym.solvers.beams.frontier import NOTHING, Frontier, colour_intervals
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
+from placement_gym.solvers.programs import END, START, LoadCuts
 
 SLOT, DEVICE = 0, 1
 """Columns of ``CutSlots.inside``."""

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import compile_once
+from placement_gym.base import BoolArray, FloatArray, IntArray, compile_once
 from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times

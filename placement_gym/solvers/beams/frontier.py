@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers import Tasks
 
 TINY_SHARE = 1e-5
 """A task that takes at most this share of the sum of all tasks' fastest times is tiny: ours."""

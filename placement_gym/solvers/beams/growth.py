@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.clock import now_s
+from placement_gym.base import FloatArray, IntArray, now_s
 from placement_gym.solvers.beams.expansion import (
     CODED_DEVICES,
     MAX_SLOTS,

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.kernels import compile_once
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, compile_once
+from placement_gym.problem import Problem
 from placement_gym.solvers.beams.cut_slots import CutSlots, assign_cuts
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.programs.load_cuts import LoadCuts
+from placement_gym.solvers.programs import LoadCuts
 
 
 class Potentials(NamedTuple):

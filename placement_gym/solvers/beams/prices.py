@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
-from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
-from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.base import FloatArray
+from placement_gym.problem import Problem
+from placement_gym.solvers import CuttingPlaneSolver, Optimum, Tasks
+from placement_gym.solvers.programs import LoadCuts, PathProgram, tighten
 
 SCALES = (1.0, 0.7, 0.4)
 """Limits of memory at which prices are computed, as shares of the true ones: ours."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import IntArray
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator
 from placement_gym.solvers.list_policy.kernel import NAMES, PRICE, look_ahead
 from placement_gym.solvers.list_policy.list_problem import ListProblem
 

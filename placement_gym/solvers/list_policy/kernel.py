@@ -7,8 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64
-from placement_gym.base.kernels import inlined_part, kernel
+from placement_gym.base import FloatArray, IntArray, UInt8, UInt64, inlined_part, kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
 
 NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt32
-from placement_gym.base.structs import Struct
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.program import uint32
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import BoolArray, FloatArray, Int32, Struct, UInt32
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator, uint32
 
 OVERLAP, SERIAL, LOAD = range(3)
 """Devices work at the same time; one operator or transfer at a time; the load of the busiest."""

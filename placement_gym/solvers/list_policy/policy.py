@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import is_path, write_text
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import FloatArray, IntArray, UserError, is_path, unknown_name, write_text
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
 from placement_gym.solvers.list_policy.statistics import N_STATISTICS, compute_statistics
 
@@ -59,7 +57,7 @@ class ListPolicy:
             FileError: The file cannot be read.
             UserError: There is no such policy, or the file holds none; the message says why.
         """
-        from placement_gym.base.schemas.reading import load_valid
+        from placement_gym.base.schemas import load_valid
 
         if name in SHIPPED:
             return load_shipped(str(name))
@@ -74,8 +72,7 @@ class ListPolicy:
         Raises:
             UserError: The contents are not valid; the message names the field.
         """
-        from placement_gym.base.schemas.files import ListPolicyFields
-        from placement_gym.base.schemas.reading import check
+        from placement_gym.base.schemas import ListPolicyFields, check
 
         policy = cls(**check(ListPolicyFields, values).model_dump())
         n_hidden = len(policy.output) - 1

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8, UInt64, round_significant
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import FloatArray, UInt8, UInt64, round_significant
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers import RepairPrices, merge_submodels, repair
 from placement_gym.solvers.list_policy.kernel import (
     HOST,
     LASTING,
@@ -22,8 +22,6 @@ from placement_gym.solvers.list_policy.kernel import (
     schedule_lists,
 )
 from placement_gym.solvers.list_policy.list_problem import ListProblem, is_exact
-from placement_gym.solvers.merge import merge_submodels
-from placement_gym.solvers.repair import RepairPrices, repair
 
 N_WEIGHTS = len(NAMES)
 MEANS = np.array([-3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -3.0, 0.0, 0.0])

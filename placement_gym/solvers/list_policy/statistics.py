@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import Float32Array, round_significant
-from placement_gym.base.kernels import kernel
+from placement_gym.base import Float32Array, kernel, round_significant
 from placement_gym.solvers.list_policy.list_problem import LOAD, SERIAL, ListProblem, add_up
 
 STATISTICS = (

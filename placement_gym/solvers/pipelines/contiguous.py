@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import minimize
-from placement_gym.solvers.kinds import Kinds, interchangeable_devices
-from placement_gym.solvers.linear import Linear
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import ROUNDING, Kinds, Linear, interchangeable_devices, minimize
 from placement_gym.solvers.pipelines.forward import Forward
 from placement_gym.solvers.pipelines.ideal_chains import ChainLimits, ChainTable, find_chains
 from placement_gym.solvers.pipelines.ideal_stages import (
@@ -30,7 +28,6 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_ideals,
     enumerate_prefixes,
 )
-from placement_gym.solvers.solution import ROUNDING
 
 MAX_TIME_RATIO = 1e6
 """Largest ratio of a time to a load for which loads, as differences of sums of times, are

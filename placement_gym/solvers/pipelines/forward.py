@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.graph.operators import BACKWARD, distinct_edges
-from placement_gym.graph.units import Units
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import BACKWARD, Units, distinct_edges
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import Tasks
 
 
 @dataclass(frozen=True, eq=False)

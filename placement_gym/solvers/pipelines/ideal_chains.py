@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray, Int32, IntArray
-from placement_gym.base.kernels import compile_once
+from placement_gym.base import FloatArray, Int32, IntArray, compile_once
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, StageCosts
 
 STATE, KIND = 0, 1

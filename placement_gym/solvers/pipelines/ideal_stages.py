@@ -13,11 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray, Int32, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.kernels import compile_once
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, Int32, IntArray, UserError, compile_once
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import BoolArray, Int32, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.kernels import compile_once
+from placement_gym.base import BoolArray, Int32, IntArray, UserError, compile_once
 from placement_gym.solvers.pipelines.forward import Forward
 
 MAX_BYTES = 2 * 2**30

@@ -12,17 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import BoolArray, IntArray, UserError
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable, Semantics
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import ROUNDING
 from placement_gym.solvers.pipelines.contiguous import Split, SplitSearch
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideal_stages import ADDED
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
-from placement_gym.solvers.solution import ROUNDING
 
 
 def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:

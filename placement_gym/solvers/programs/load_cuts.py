@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
-from placement_gym.solvers.linear import Linear
+from placement_gym.base import BoolArray, FloatArray, IntArray, now_s
+from placement_gym.solvers import CuttingPlaneSolver, Linear, Optimum, Tasks
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Tasks
 
 MAX_TASKS = 1_000
 """Tasks up to which cuts are looked for: ours, as that takes time of their square."""

@@ -6,15 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import Solver
-from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import limit_memory
-from placement_gym.solvers.solution import ROUNDING
-from placement_gym.solvers.tasks import Tasks, mean_load_ms
+from placement_gym.base import FloatArray, IntArray, now_s
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import ROUNDING, Linear, Solver, Tasks, limit_memory, mean_load_ms
 
 MIN_POSITIVE_MS = np.finfo(np.float64).tiny
 """In place of a largest time of zero, by which others are divided."""

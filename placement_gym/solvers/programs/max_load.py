@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.pipelines.forward import Forward
-from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
+from placement_gym.base import FloatArray, IntArray, now_s
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import (
+    GAP,
+    Linear,
+    Solution,
+    interchangeable_devices,
+    minimize,
+    reaches,
+    read_assignment,
+)
+from placement_gym.solvers.pipelines import Forward, find_largest_load_ms
 from placement_gym.solvers.programs.load_program import build_program, least_loads_of_kinds
-from placement_gym.solvers.solution import Solution, reaches
 
 
 def max_load(

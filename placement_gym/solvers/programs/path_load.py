@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.clock import now_s
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP, CuttingPlaneSolver, minimize
-from placement_gym.solvers.milp import read_assignment
+from placement_gym.base import IntArray, now_s
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.solvers import (
+    GAP,
+    CuttingPlaneSolver,
+    Solution,
+    Tasks,
+    longest_path_or_load_ms,
+    minimize,
+    reaches,
+    read_assignment,
+)
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks, longest_path_or_load_ms
 
 
 def solve(

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.solution import ROUNDING
-from placement_gym.solvers.tasks import Tasks, earliest_on_devices_ms, mean_load_ms, remaining_ms
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers import (
+    ROUNDING,
+    Linear,
+    Tasks,
+    add_placement,
+    earliest_on_devices_ms,
+    mean_load_ms,
+    remaining_ms,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,5 @@
 """One search for placements, under any schedule and any budget."""
 
-from placement_gym.solvers.search.anytime import AnytimeSearch, SearchResult, search
+import lazy_loader
 
-__all__ = ["AnytimeSearch", "SearchResult", "search"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

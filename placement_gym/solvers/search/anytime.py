@@ -9,20 +9,18 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from placement_gym.base.arguments import parse_count
-from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.base.clock import now_s
-from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.semantics import Semantics, parse_schedule
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import random_blocks
-from placement_gym.problem.problem import Problem, assignment_hash
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.heuristics import propose_simple, propose_single_devices
-from placement_gym.solvers.list_policy.policy import propose_lists
-from placement_gym.solvers.merge import merge_submodels
-from placement_gym.solvers.repair import RepairPrices, repair
+from placement_gym.base import IntArray, UInt8, UserError, now_s, parse_count
+from placement_gym.problem import Problem, assignment_hash, random_blocks
+from placement_gym.problem.costs import CostTable, Semantics, parse_schedule
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers import (
+    RepairPrices,
+    merge_submodels,
+    propose_simple,
+    propose_single_devices,
+    repair,
+)
+from placement_gym.solvers.list_policy import propose_lists
 from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import LIST, LOAD, SIMULATED, State
 

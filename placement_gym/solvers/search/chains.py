@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import FloatArray, IntArray, UInt8
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator, cost_ms
 from placement_gym.solvers.search.anneal import anneal_list, anneal_sums
 from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.ejections import keep_limits, undo

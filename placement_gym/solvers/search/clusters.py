@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt32
-from placement_gym.base.kernels import kernel
-from placement_gym.schedules.program import uint32
+from placement_gym.base import FloatArray, IntArray, UInt32, kernel
+from placement_gym.schedules import uint32
 
 FEWEST = 4
 """Least number of clusters on a level."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.kernels import inlined_part, kernel
+from placement_gym.base import inlined_part, kernel
 
 
 @inlined_part

@@ -7,8 +7,7 @@ paths before the first and the tails after the last as they are.
 
 from __future__ import annotations
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import inlined_part, kernel, signed
+from placement_gym.base import FloatArray, inlined_part, kernel, signed
 from placement_gym.solvers.search.model import BLOCK, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9

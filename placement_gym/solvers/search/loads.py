@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import inlined_part, kernel, signed
+from placement_gym.base import FloatArray, inlined_part, kernel, signed
 from placement_gym.solvers.search.model import SERIAL, Layout, Model, State
 
 SQUARINGS = 5

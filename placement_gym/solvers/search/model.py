@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
-from placement_gym.base.structs import Struct
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.program import uint32
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32
+from placement_gym.problem import Problem
+from placement_gym.schedules import Simulator, uint32
 from placement_gym.solvers.search.clusters import make_clusters
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)

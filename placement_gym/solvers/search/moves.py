@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import IntArray
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import PRESETS, CostTable
+from placement_gym.schedules import Simulator
 from placement_gym.solvers.search.ejections import undo
 from placement_gym.solvers.search.model import SIMULATED, Layout, Model, make_state
 from placement_gym.solvers.search.proposals import N_KINDS, propose

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import inlined_part, kernel, part, signed
+from placement_gym.base import FloatArray, inlined_part, kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import LIST, LOAD, Layout, Model, State

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import inlined_part, kernel, signed
+from placement_gym.base import FloatArray, inlined_part, kernel, signed
 from placement_gym.solvers.search.model import BLOCK, LIST, LOAD, Layout, Model, State
 
 INHERIT = 0.8

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.layout import Layout, lay_out
-from placement_gym.graph.operators import OpGraph
+from placement_gym.base import FloatArray, IntArray
+from placement_gym.graph import Layout, OpGraph, lay_out
 
 COLUMN_IN, LANE_IN = 0.8, 0.4
 """Distance of layers and of units in a layer, where there is room for it."""

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.problem.problem import Problem
+from placement_gym.base import IntArray, UInt8
+from placement_gym.problem import Problem
 from placement_gym.view.figures.large_placement import draw_large_placement
 from placement_gym.view.figures.placement import MAX_EDGES, PlacementPicture
 from placement_gym.view.figures.style import render_pixels

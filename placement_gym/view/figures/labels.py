@@ -7,10 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.texts import escape_figure_text, format_bytes, make_printable
-from placement_gym.graph.operators import OpGraph
-from placement_gym.problem.problem import Problem
+from placement_gym.base import (
+    FloatArray,
+    IntArray,
+    escape_figure_text,
+    format_bytes,
+    make_printable,
+)
+from placement_gym.graph import OpGraph
+from placement_gym.problem import Problem
 from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
 
 FONT_SIZE = 6.0

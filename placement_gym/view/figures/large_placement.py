@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.texts import escape_figure_text
-from placement_gym.graph.layout import assign_layers
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, escape_figure_text
+from placement_gym.graph import assign_layers
+from placement_gym.problem import Problem
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 COLUMNS = 40

@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.texts import escape_figure_text
-from placement_gym.graph.operators import OpGraph
-from placement_gym.problem.problem import Problem
+from placement_gym.base import FloatArray, IntArray, escape_figure_text
+from placement_gym.graph import OpGraph
+from placement_gym.problem import Problem
 from placement_gym.view.figures.arrangement import COLUMN_IN, Arrangement, arrange
 from placement_gym.view.figures.labels import add_key, add_names
 from placement_gym.view.figures.large_placement import draw_large_placement

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
-from placement_gym.base.ratios import interval
-from placement_gym.base.texts import escape_figure_text, format_ms
+from placement_gym.base import escape_figure_text, format_ms, interval
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
 MAX_LINES = 8

@@ -11,8 +11,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from placement_gym.base.arrays import UInt8
-from placement_gym.base.files import replace_file
+from placement_gym.base import UInt8, replace_file
 
 COLOURS = (
     *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222"),

@@ -23,6 +23,7 @@ from faulty_devices import FaultyCore
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
+from placement_gym.backends.measured import TimingProtocol
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
@@ -30,14 +31,14 @@ from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
 from placement_gym.backends.measured.result_errors import RESULT_ERRORS
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.deployment.faults import FaultFinder
+from placement_gym.graph import group
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
-from placement_gym.hardware.devices import PRESETS, TESTBED
-from placement_gym.models import load
+from placement_gym.hardware import PRESETS
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import load_model
 from placement_gym.models.tensors import make_tensor
-from placement_gym.problem.problem import Problem
+from placement_gym.problem import Problem
 from placement_gym.workloads.samples import sample_inputs
 
 Array = NDArray[Any]
@@ -301,7 +302,7 @@ def test_rounding_is_not_excluded_where_the_number_is_an_index() -> None:
 
 
 def build(core: ov.Core, devices: Any, model: ov.Model | None = None) -> MeasuredBackend:
-    model = load(model or make_detector())
+    model = load_model(model or make_detector())
     units = group(extract(model), "op")
     supported = find_supported(units, [core.query_model(model, "CPU")] * 2)
     problem = Problem(units, devices, supported)

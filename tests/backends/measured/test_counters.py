@@ -16,7 +16,6 @@ from by_hand import made_graph
 from openvino import opset13 as ops
 from testbed import backend
 
-from placement_gym import EngineError
 from placement_gym.backends.measured import counters
 from placement_gym.backends.measured.counters import (
     CountedRequest,
@@ -24,8 +23,9 @@ from placement_gym.backends.measured.counters import (
     give_to_operators,
     time_primitives,
 )
-from placement_gym.graph.operators import OpGraph
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.base import EngineError
+from placement_gym.graph import OpGraph
+from placement_gym.hardware import DeviceSpec
 
 HOUR_US = 3_600_000_000
 

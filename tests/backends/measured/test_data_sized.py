@@ -24,24 +24,23 @@ from processes import run_python
 from testbed import build_here
 
 import placement_gym
-from placement_gym import UserError, compile_stages
-from placement_gym.backends.measured import assembly
+from placement_gym.backends.measured import TimingProtocol, assembly
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.deployment.check import check
-from placement_gym.deployment.evaluate import evaluate_placement
-from placement_gym.deployment.export import export_placement
-from placement_gym.deployment.plan import plan
+from placement_gym.base import PlacementGymWarning, UserError
+from placement_gym.deployment import (
+    check,
+    compile_stages,
+    evaluate_placement,
+    export_placement,
+    plan,
+)
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.models.tensors import read_values
-from placement_gym.problem.placement import Placement
-from placement_gym.workloads.kinds import make_request
+from placement_gym.models import ModelSpec, load_model, read_values
+from placement_gym.problem import Placement
+from placement_gym.workloads import make_request
 
 Arrays = Sequence[NDArray[Any]]
 
@@ -118,7 +117,7 @@ def test_scattered_placements_compute_the_same(kind: str, view: str) -> None:
 
 def test_sizes_are_those_of_the_sample_inputs_in_both_views() -> None:
     folded, raw = (build("NonZero", view) for view in ("folded", "raw"))
-    model = load(make_picked_rows())
+    model = load_model(make_picked_rows())
     deep = expected(model, folded.samples[0][0])[1]
     for backend in (folded, raw):
         graph = backend.problem.units.graph
@@ -136,7 +135,7 @@ def test_sizes_are_those_of_the_sample_inputs_in_both_views() -> None:
 def test_found_sizes_are_no_part_of_the_fingerprint() -> None:
     """A program that compiles the plan has other data, and does not run the model before."""
     backend = build("NonMaxSuppression")
-    graph, model = backend.problem.units.graph, load(make_detector())
+    graph, model = backend.problem.units.graph, load_model(make_detector())
     unknown = extract(model)
     assert unknown.shapes != graph.shapes
     assert unknown.fingerprint() == graph.fingerprint()
@@ -163,7 +162,7 @@ def test_models_without_such_operators_are_simulated_without_a_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(assembly, "inspect_in_new_process")
-    gym.make("DevicePlacementSim-v0", model=load("tiny"), granularity="op").close()
+    gym.make("DevicePlacementSim-v0", model=load_model("tiny"), granularity="op").close()
 
 
 def test_a_model_that_does_not_run_on_the_samples_is_an_error_with_its_reason() -> None:

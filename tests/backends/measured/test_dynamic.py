@@ -19,24 +19,16 @@ from processes import run_python
 from testbed import build_here
 
 import placement_gym
-from placement_gym import UserError, compile_stages
-from placement_gym.backends.measured.hetero import (
-    HeteroPartition,
-    compile_partition,
-    count_submodels,
-)
+from placement_gym.backends.measured import HeteroPartition, compile_partition
+from placement_gym.backends.measured.hetero import count_submodels
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.deployment.evaluate import evaluate_placement
-from placement_gym.deployment.export import export_placement
-from placement_gym.deployment.plan import plan
+from placement_gym.base import PlacementGymWarning, UserError
+from placement_gym.deployment import compile_stages, evaluate_placement, export_placement, plan
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.models.tensors import read_values
-from placement_gym.problem.placement import Placement
+from placement_gym.hardware import parse_devices
+from placement_gym.models import ModelSpec, load_model, read_values
+from placement_gym.problem import Placement
 
 SIZES = {"input_ids": [2, 5]}
 OTHERS = ((1, 3), (3, 7), (2, 5))
@@ -62,7 +54,7 @@ def tokens(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def expected(shape: tuple[int, ...]) -> NDArray[Any]:
     """Of one device, computed with static shapes."""
-    model = load(make_encoder(), shapes={"input_ids": list(shape)})
+    model = load_model(make_encoder(), shapes={"input_ids": list(shape)})
     plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     found: NDArray[Any] = plain({0: tokens(shape)})[0]
     return found
@@ -101,7 +93,7 @@ def test_scattered_placements_run_and_compute_the_same(kind: str, tmp_path: Path
 @pytest.mark.parametrize("kind", ["bound in part", "never zero"])
 def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
     model, kwargs = SCATTERED[kind]
-    ready = load(model(), **kwargs)
+    ready = load_model(model(), **kwargs)
     graph = extract(ready, inputs=kwargs.get("inputs"))
     on = np.random.default_rng(0).integers(0, 2, len(graph))
     partition = HeteroPartition.of(graph, on, parse_devices("cpu-testbed"), True)

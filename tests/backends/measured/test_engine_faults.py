@@ -13,13 +13,12 @@ from fakes import assignment
 from faulty_worker import FAULTS, REFUSALS
 from testbed import CHESSBOARD, N_TINY
 
-from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
-from placement_gym.backends.measured import measuring
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends import EngineFailureError, Kind
+from placement_gym.backends.failures import POLICIES
+from placement_gym.backends.measured import TimingProtocol, build_measured_backend, measuring
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)

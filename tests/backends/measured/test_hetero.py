@@ -27,19 +27,15 @@ from testbed import (
 )
 
 import placement_gym
-from placement_gym import Placement
-from placement_gym.backends.measured.hetero import (
-    HeteroPartition,
-    compile_partition,
-    count_submodels,
-    set_affinities,
-)
-from placement_gym.base.errors import CompileError
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.backends.measured import HeteroPartition, compile_partition, set_affinities
+from placement_gym.backends.measured.hetero import count_submodels
+from placement_gym.base import CompileError
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.graph import OpGraph
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load, prepare
+from placement_gym.models import load_model, prepare
+from placement_gym.problem import Placement
 from placement_gym.workloads.samples import sample_inputs
 
 PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
@@ -101,9 +97,9 @@ def make_apart() -> ov.Model:
     return ov.Model([ops.relu(x, name=f"relu{i}") for i, x in enumerate(inputs)], inputs, "apart")
 
 
-@pytest.mark.parametrize("make", [make_apart, partial(load, "tiny")])
+@pytest.mark.parametrize("make", [make_apart, partial(load_model, "tiny")])
 def test_a_device_alone_is_compiled_for_itself(make: Callable[[], ov.Model]) -> None:
-    model = load(make())
+    model = load_model(make())
     graph = extract(model)
     partition = HeteroPartition.of(graph, np.zeros(len(graph), np.int64), TESTBED, alias=True)
     compiled = compile_partition(ov.Core(), model, graph, partition)
@@ -137,7 +133,7 @@ def test_compiled_placement_runs_on_the_devices_it_names(placed: list[int]) -> N
 
 
 def test_compiling_leaves_the_model_as_it_is() -> None:
-    model = load("tiny")
+    model = load_model("tiny")
     names = [node.get_friendly_name() for node in model.get_ordered_ops()]
     placement_gym.compile_model(ov.Core(), model, placement("tiny", CHESSBOARD))
     assert [node.get_friendly_name() for node in model.get_ordered_ops()] == names
@@ -158,7 +154,7 @@ def test_a_node_without_a_device_is_an_error() -> None:
     partition = HeteroPartition.of(
         graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False
     )
-    stranger = load("tiny")
+    stranger = load_model("tiny")
     stranger.get_ordered_ops()[-2].set_friendly_name("renamed")
     with pytest.raises(CompileError, match="renamed"):
         set_affinities(stranger, graph, partition)

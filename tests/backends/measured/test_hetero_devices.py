@@ -26,18 +26,20 @@ from testbed import (
 )
 
 import placement_gym
-from placement_gym import DeviceSpec, Placement
-from placement_gym.backends.measured.hetero import HeteroPartition, alias_device, check_cards
-from placement_gym.base.errors import CompileError
+from placement_gym.backends.measured import HeteroPartition
+from placement_gym.backends.measured.hetero import alias_device, check_cards
+from placement_gym.base import CompileError
+from placement_gym.hardware import DeviceSpec
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load
+from placement_gym.models import load_model
+from placement_gym.problem import Placement
 from placement_gym.workloads.samples import sample_inputs
 
 
 @cache
 def wide_chain() -> tuple[ov.Model, list[NDArray[Any]]]:
     """A model with enough work for two threads, and its outputs."""
-    model = load(make_chain(n_layers=4, channels=64, size=56))
+    model = load_model(make_chain(n_layers=4, channels=64, size=56))
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return model, outputs(compiled, model)
 

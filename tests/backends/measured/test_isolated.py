@@ -18,17 +18,19 @@ from forks import start_fork
 from resources import Resources
 from testbed import CHESSBOARD, N_TINY, known_model, make
 
-from placement_gym.backends.measured import isolated, measuring
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import (
+    TimingProtocol,
+    build_measured_backend,
+    isolated,
+    measuring,
+)
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.base.processes.child import ChildNotStartedError
+from placement_gym.base import EngineError, UserError
+from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import UnsupportedModelError
-from placement_gym.models.spec import ModelSpec
+from placement_gym.models import ModelSpec, UnsupportedModelError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)

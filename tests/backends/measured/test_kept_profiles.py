@@ -13,17 +13,20 @@ import pytest
 from disks import full_disk
 from tensorflow_files import save_pb
 
-from placement_gym.backends.measured import kept_profiles
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import (
+    QUICK,
+    MeasuringBackend,
+    TimingProtocol,
+    build_measured_backend,
+    kept_profiles,
+)
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
-from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING
+from placement_gym.base import PlacementGymWarning
+from placement_gym.hardware import resolve_devices
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.table import CostTable
+from placement_gym.models import ModelSpec
+from placement_gym.problem.costs import CostTable, analytic
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from testbed import CHESSBOARD, backend
 from placement_gym.backends.measured import lock
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.base.errors import EngineError
+from placement_gym.base import EngineError
 
 ENTERING_CHILD = """
 from placement_gym.backends.measured.lock import measurement_lock

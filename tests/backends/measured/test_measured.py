@@ -31,10 +31,9 @@ from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError, UserError
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.models.spec import ModelSpec
+from placement_gym.base import EngineError, IntArray, UserError
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.models import ModelSpec
 
 
 @needs_bf16
@@ -290,7 +289,7 @@ def test_every_unit_of_the_built_in_models_runs_on_the_cpu() -> None:
 
 
 def test_measured_observations_know_no_costs() -> None:
-    from placement_gym.envs.observation import FEATURES
+    from placement_gym.envs import FEATURES
 
     assert not make().reset()[0]["x"][:, FEATURES["cost"]].any()
 

@@ -10,11 +10,10 @@ import pytest
 from fakes import assignment
 from scripted_engine import Answer, ScriptedEngine
 
-from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends import EngineFailureError, Kind, Measurement
 from placement_gym.backends.measured import health, measuring
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.errors import EngineError
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.base import EngineError
+from placement_gym.envs import DevicePlacementEnv
 
 MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
 DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")

@@ -11,15 +11,14 @@ import pytest
 from testbed import build_here
 
 import placement_gym
-from placement_gym import Placement, UserError
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.base.arrays import IntArray
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
+from placement_gym.base import IntArray, UserError
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Placement
+from placement_gym.workloads import PhasedRun, draw
 from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.phased import PhasedRequest, PhasedRun
-from placement_gym.workloads.samples import draw
+from placement_gym.workloads.phased import PhasedRequest
 
 SCENARIO = "chat-6-8"
 
@@ -152,7 +151,7 @@ def test_traffic_is_that_of_the_prompt_and_that_of_the_tokens() -> None:
 
 @pytest.mark.slow
 def test_a_program_of_its_own_decodes_under_two_placements() -> None:
-    model, problem = load("gpt"), decoder().problem
+    model, problem = load_model("gpt"), decoder().problem
     split = Placement.of(problem, halves(problem.n_units))
     alone = Placement.of(problem, problem.single(1))
     compiled = placement_gym.compile_phases(ov.Core(), model, split, alone)
@@ -171,4 +170,4 @@ def test_a_program_of_its_own_decodes_under_two_placements() -> None:
 def test_a_model_without_state_has_no_phases() -> None:
     placement: Any = None
     with pytest.raises(UserError, match="no phases"):
-        placement_gym.compile_phases(ov.Core(), load("tiny"), placement, placement)
+        placement_gym.compile_phases(ov.Core(), load_model("tiny"), placement, placement)

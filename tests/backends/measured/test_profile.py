@@ -14,26 +14,19 @@ from graphs import simulate
 from openvino import opset13 as ops
 from testbed import build_here, known_model
 
-from placement_gym.backends.measured import kept_profiles, profile
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import QUICK, TimingProtocol, kept_profiles, profile
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.timing_protocol import QUICK, TimingProtocol
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.graph.units import group
-from placement_gym.hardware.devices import TESTBED, DeviceSpec
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import sample_placements
-from placement_gym.problem.problem import Problem
-from placement_gym.workloads.inference import Inference
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.base import IntArray, UserError
+from placement_gym.graph import acyclic_submodels, extract_spec, group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Constraints, Problem, sample_placements
+from placement_gym.problem.costs import CostTable, analytic
+from placement_gym.workloads import Inference
 
 SHORT = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03

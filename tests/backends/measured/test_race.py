@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from testbed import known_problem
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured import interference, timing
 from placement_gym.backends.measured.candidate import Compilation, summarize
 from placement_gym.backends.measured.interference import Usage, describe, find_delay, find_share
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
-from placement_gym.backends.protocol import Measurement
-from placement_gym.hardware.devices import TESTBED, DeviceSpec
+from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware.devices import TESTBED
 
 NOISE = 0.05
 

@@ -17,20 +17,18 @@ from openvino import opset13 as ops
 from testbed import build_here
 
 import placement_gym
+from placement_gym.backends import Measurement
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.backends.protocol import Measurement
-from placement_gym.deployment.evaluate import evaluate_placement
-from placement_gym.deployment.plan import plan
+from placement_gym.deployment import evaluate_placement, plan
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
-from placement_gym.solvers.heuristics import propose_prefixes
+from placement_gym.models import ModelSpec, load_model
+from placement_gym.problem import Placement
+from placement_gym.solvers import propose_prefixes
+from placement_gym.workloads import draw
 from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.runs import StepsRun
-from placement_gym.workloads.samples import draw
 
 
 class FakeRequest:
@@ -93,7 +91,7 @@ def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
 
 
 def test_inputs_follow_the_scenario() -> None:
-    prefill, token, last = draw(Conversation(5, 2), load("gpt"))
+    prefill, token, last = draw(Conversation(5, 2), load_model("gpt"))
     assert [array.shape for array in prefill] == [(1, 5)] * 3
     assert [array.shape for array in token] == [(1, 1), (1, 6), (1, 1)]
     assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
@@ -205,7 +203,7 @@ def test_exported_form_of_a_decoder_runs_in_any_parts() -> None:
 
 def test_batch_of_a_model_with_state_is_one_unless_it_is_bound() -> None:
     for shapes, batch in ((None, 1), ({"input_ids": [2, "?"]}, 2)):
-        model = load(make_decoder(), shapes=shapes)
+        model = load_model(make_decoder(), shapes=shapes)
         assert [str(port.get_partial_shape()[0]) for port in model.inputs] == [str(batch)] * 3
         graph = extract(model, "raw", "chat-5-3")
         held = dict(zip(graph.types, graph.weight_bytes.tolist(), strict=True))
@@ -241,5 +239,5 @@ def test_plan_of_a_decoder_can_be_evaluated_and_compiled(tmp_path: Path) -> None
     assert again["scenario"] == "chat-4-2"
     assert again["token_ms"] > 0
     placement = Placement.load(document["file"])
-    compiled = placement_gym.compile_model(ov.Core(), load("gpt"), placement)
+    compiled = placement_gym.compile_model(ov.Core(), load_model("gpt"), placement)
     assert compiled.outputs

@@ -10,12 +10,12 @@ import pytest
 
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.inspecting import inspect
+from placement_gym.graph import group
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
-from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware import resolve_devices
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load
-from placement_gym.problem.problem import Problem
+from placement_gym.models import load_model
+from placement_gym.problem import Problem
 
 REFUSED = {"CPU": set(), "GPU": {"Softmax"}, "NPU": {"Softmax", "MaxPool", "Add"}}
 """Types of operators that each device does not run."""
@@ -46,7 +46,7 @@ def intel_problem(
     monkeypatch: pytest.MonkeyPatch, devices: str | None = None, granularity: str = "op"
 ) -> Problem:
     monkeypatch.setattr(ov, "Core", IntelMachine)
-    model = load("tiny")
+    model = load_model("tiny")
     specs = resolve_devices(devices, "measured", ov.Core())
     units = group(extract(model), granularity)
     return Problem(units, specs, find_supported(units, inspect(model, specs).operators))
@@ -98,7 +98,7 @@ def test_devices_of_one_plugin_are_asked_once_what_they_support(
             return found
 
     monkeypatch.setattr(ov, "Core", WatchedCore)
-    first, second = inspect(load("tiny"), TESTBED).operators
+    first, second = inspect(load_model("tiny"), TESTBED).operators
     assert asked == ["CPU"]
     assert first
     assert first == second

@@ -12,20 +12,17 @@ from foreign_models import make_decoder
 from openvino import opset13 as ops
 from testbed import make, step
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured import in_flight, timing
+from placement_gym.backends import EngineFailureError
+from placement_gym.backends.measured import TimingProtocol, in_flight, timing
 from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.stages import StagedRequest
 from placement_gym.backends.measured.throughput import list_streams
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base.errors import UserError
-from placement_gym.graph.units import Units, contract
-from placement_gym.hardware.devices import usable_cores
-from placement_gym.models import load
-from placement_gym.models.members import Member
-from placement_gym.problem.problem import Problem
+from placement_gym.base import UserError
+from placement_gym.graph import Units, contract
+from placement_gym.hardware import DeviceSpec, usable_cores
+from placement_gym.models import Member, load_model
+from placement_gym.problem import Problem
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 SPLIT = np.array([0, 0, 1, 1])
@@ -58,7 +55,7 @@ def problem(devices: tuple[DeviceSpec, ...]) -> Problem:
 def build(devices: tuple[DeviceSpec, ...] = TWO, **protocol: Any) -> MeasuredBackend:
     options = {**ONCE, "objective": "throughput", **protocol}
     return MeasuredBackend(
-        ov.Core(), load(chain()), problem(devices), "auto",
+        ov.Core(), load_model(chain()), problem(devices), "auto",
         TimingProtocol(**options),
     )  # fmt: skip
 

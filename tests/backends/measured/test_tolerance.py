@@ -14,22 +14,21 @@ from openvino import opset13 as ops
 from quantized import write_onnx
 from testbed import backend, build_here, known_model, make
 
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured import QUICK as QUICK_PROFILE
+from placement_gym.backends.measured import build_measured_backend
 from placement_gym.backends.measured.engine_process import build_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.outputs import check_expected, compare_outputs, relative_error
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.deployment.faults import FaultFinder
-from placement_gym.graph.quantization import without_integer_kernels
-from placement_gym.hardware.devices import PRESETS, TESTBED
-from placement_gym.models import load
-from placement_gym.models.shared_constants import separate_constants, shared_constants
-from placement_gym.models.spec import ModelSpec
+from placement_gym.graph import without_integer_kernels
+from placement_gym.hardware import PRESETS
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models import ModelSpec, load_model, separate_constants, shared_constants
 from placement_gym.workloads.samples import sample_inputs
 
 Measure = Callable[[], float | None]
@@ -240,7 +239,8 @@ def test_the_built_in_quantised_network_is_the_float_one_rounded() -> None:
     image = np.random.default_rng(2).random((1, 3, 64, 64), dtype=np.float32)
     config = {"INFERENCE_PRECISION_HINT": "f32"}
     plain, rounded = (
-        ov.Core().compile_model(load(name), "CPU", config)(image)[0] for name in ("cnn", "cnn-int8")
+        ov.Core().compile_model(load_model(name), "CPU", config)(image)[0]
+        for name in ("cnn", "cnn-int8")
     )
     assert 1e-4 < np.abs(plain - rounded).max() / np.abs(plain).max() < 0.1
 

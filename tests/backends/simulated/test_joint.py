@@ -14,16 +14,13 @@ from graphs import chain
 from joint_oracle import JointOracle
 from oracle import Oracle
 
-from placement_gym import CostTable
 from placement_gym.backends.simulated.fused_program import Fusion
 from placement_gym.backends.simulated.joint import JointSimulator
-from placement_gym.base.arrays import FloatArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import Units, group
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.decisions import LEVELS, Choices
-from placement_gym.schedules.fusion import FusionCosts
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.base import FloatArray
+from placement_gym.graph import OpGraph, Units, group
+from placement_gym.problem import LEVELS, Choices
+from placement_gym.problem.costs import CostTable, Semantics
+from placement_gym.schedules import FusionCosts, Simulator
 
 
 class Case(NamedTuple):

@@ -19,14 +19,13 @@ from drawn_cases import (
 )
 from oracle import Oracle, count_stages
 
-from placement_gym.base.arrays import MAX_DEVICES
-from placement_gym.graph.submodels import acyclic_submodels, input_owners, submodel_devices
-from placement_gym.graph.units import label_components
-from placement_gym.models.members import Member
-from placement_gym.problem.costs.semantics import CHOICES, Semantics
-from placement_gym.schedules.event_fifo import event_fifo
+from placement_gym.base import MAX_DEVICES
+from placement_gym.graph import acyclic_submodels, label_components, submodel_devices
+from placement_gym.graph.submodels import input_owners
+from placement_gym.models import Member
+from placement_gym.problem.costs import CHOICES, Semantics
+from placement_gym.schedules import Simulator, event_fifo
 from placement_gym.schedules.list import list_schedule
-from placement_gym.schedules.simulator import Simulator
 
 
 def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:

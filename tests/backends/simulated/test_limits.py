@@ -6,11 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym import DevicePlacementEnv, placement_env
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
+from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.models import ModelSpec
+from placement_gym.problem.costs import PRESETS
 
 TIGHT = ["CPU", {"name": "GPU", "memory_bytes": 1000}]
 

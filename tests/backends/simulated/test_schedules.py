@@ -11,9 +11,8 @@ import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
-from placement_gym import CostTable
-from placement_gym.problem.costs.semantics import CHOICES, Semantics
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.problem.costs import CHOICES, CostTable, Semantics
+from placement_gym.schedules import Simulator
 
 Simulate = type[Oracle] | type[Simulator]
 Times = list[float]

@@ -9,9 +9,9 @@ import oracle
 import pytest
 from by_hand import cost_table, grouped, made_graph, random_backend
 
-from placement_gym.backends.simulated.transfers import schedule_transfers
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.backends.simulated import schedule_transfers
+from placement_gym.problem.costs import PRESETS, Semantics
+from placement_gym.schedules import Simulator
 
 QUEUED = {name: axes for name, axes in PRESETS.items() if axes.schedule in ("event", "list")}
 QUEUED["priority"] = Semantics("event", contention="link", order="priority")

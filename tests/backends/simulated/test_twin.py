@@ -15,13 +15,12 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from workload_files import edge, node, write_workload
 
-from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.semantics import PRESETS, Semantics, parse_schedule
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.envs import DevicePlacementEnv, PerUnitEnv
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem.costs import PRESETS, CostTable, Semantics, analytic, parse_schedule
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import minimum_cut
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-40"

@@ -19,16 +19,16 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base.processes.child import (
+from placement_gym.base import progress_bar
+from placement_gym.base.processes import (
     Child,
     ChildHungError,
     ChildLostError,
     ChildNotStartedError,
     RemoteError,
-    describe_exit,
 )
+from placement_gym.base.processes.child import describe_exit
 from placement_gym.base.processes.heartbeat import Heartbeat
-from placement_gym.base.progress import progress_bar
 from placement_gym.base.telemetry import PACKAGE
 
 SUPPORT = Path(__file__).parents[2] / "support"

@@ -12,8 +12,9 @@ import pytest
 from published import DATA
 from studies import study
 
-from placement_gym.bench.known.identity import ProblemIdentity, identify, identify_row
-from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.known import identify, identify_row
+from placement_gym.bench.known.identity import ProblemIdentity
+from placement_gym.bench.run import BenchEnvs
 from placement_gym.bench.study.worker import run_task
 
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "bert24_inference.json"

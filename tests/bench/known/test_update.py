@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from studies import study, write_rows
 
-from placement_gym.base.errors import UserError
-from placement_gym.bench.known.best_known import BestKnown, load_values
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.runner import run_study
-from placement_gym.solvers.solution import Solution
+from placement_gym.base import UserError
+from placement_gym.bench.known import BestKnown, load_values
+from placement_gym.bench.run import Json
+from placement_gym.bench.study import run_study
+from placement_gym.solvers import Solution
 
 Update = Callable[[Sequence[Json]], list[Any]]
 EVENT = {"schedule": "event"}

@@ -12,18 +12,13 @@ import openvino as ov
 import pytest
 from published import DATA
 
-from placement_gym.base.errors import UserError
-from placement_gym.bench.known.best_known import (
-    VALUES,
-    BestKnown,
-    find_best_known,
-    load_values,
-    save_values,
-)
-from placement_gym.bench.known.identity import ProblemIdentity, digest, identify
+from placement_gym.base import UserError
+from placement_gym.bench.known import VALUES, BestKnown, find_best_known, identify, load_values
+from placement_gym.bench.known.best_known import save_values
+from placement_gym.bench.known.identity import ProblemIdentity, digest
 from placement_gym.bench.report.known_latencies import evaluate_ms
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.run import BenchEnvs
+from placement_gym.bench.study import Study
 
 SHIPPED = load_values(VALUES)
 

@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 from pages import EVIL
 
-from placement_gym.base.texts import escape_figure_text
+from placement_gym.base import escape_figure_text
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text, write_report
-from placement_gym.view.figures.style import COLOURS
+from placement_gym.view.figures import COLOURS
 
 
 def draw(*labels: str) -> Figure:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from studies import read_rows
 
-from placement_gym.bench.report.drift import correct_drift
+from placement_gym.bench.report import correct_drift
 
 
 def test_latencies_of_different_moments_compare_by_speedup() -> None:

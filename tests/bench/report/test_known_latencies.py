@@ -8,20 +8,16 @@ from pathlib import Path
 import pytest
 from studies import study
 
-from placement_gym.bench.known.best_known import VALUES, load_values
-from placement_gym.bench.known.identity import identify_row
+from placement_gym.bench.known import VALUES, identify_row, load_values
+from placement_gym.bench.report import find_known_latencies
 from placement_gym.bench.report.known_latencies import (
     FILE,
     KnownLatencies,
-    find_known_latencies,
     find_recorded,
     load_known_latencies,
     reopen_env,
 )
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run import AgentSpec, BenchEnv, BenchEnvs, Json, run_agent
 from placement_gym.bench.study.worker import run_task
 from placement_gym.version import VERSION
 

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.shown_task import show_waiting
-from placement_gym.bench.report.announcement import estimate_minutes, warn_if_busy
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import show_waiting
+from placement_gym.bench.report import warn_if_busy
+from placement_gym.bench.report.announcement import estimate_minutes
 from placement_gym.bench.report.live_table import BASE, STRIP_WIDTH, Line, draw_strip
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.study.task import Task
-from placement_gym.cli.main import main
-from placement_gym.problem.placement import Placement
+from placement_gym.bench.run import BenchEnv
+from placement_gym.bench.study import Task
+from placement_gym.cli import main
+from placement_gym.problem import Placement
 
 SIM = ["compare", "--env", "DevicePlacementSim-v0", "--model", "tiny", "--budget", "6"]
 LIMITED = [*SIM, "--devices", "cpu-testbed-limited"]

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
-from placement_gym.bench.known.best_known import BestKnown, load_values
-from placement_gym.bench.report import stats
+from placement_gym.bench.known import BestKnown, load_values
+from placement_gym.bench.report import StudyResults, report_study, stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.overview import choose_floor, summarize_agents
-from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.study import note_other_versions, report_study
+from placement_gym.bench.report.study import note_other_versions
 from placement_gym.version import VERSION
 
 ROLES = {"validation": ["tiny"]}

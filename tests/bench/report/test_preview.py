@@ -11,13 +11,13 @@ from fakes import LIMITED, assignment, diamond_backend, diamond_env, diamond_pro
 from rich.console import Console
 from scripted_engine import ScriptedEngine
 
-from placement_gym import DevicePlacementEnv
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.wrapper import CachedBackend
+from placement_gym.backends import CachedBackend
+from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.bench.report import preview
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.problem.placement import Placement
+from placement_gym.bench.run import BenchEnv
+from placement_gym.envs import DevicePlacementEnv
+from placement_gym.problem import Placement
 
 
 def simulate(env: DevicePlacementEnv) -> Preview:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from studies import REPORTED, read_rows
 
+from placement_gym.bench.report import StudyResults, choose_score_reference
 from placement_gym.bench.report.known_latencies import KnownLatencies, load_known_latencies
-from placement_gym.bench.report.scores import StudyResults, choose_score_reference
-from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run import BenchEnvs
 
 
 def runs(**latencies_ms: float | None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base import FloatArray
 from placement_gym.bench.report.stats import (
     bootstrap,
     interquartile_mean,

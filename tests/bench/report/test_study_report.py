@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows, study, write_rows
 
-from placement_gym.base.errors import UserError
-from placement_gym.bench.report import problems, stats
+from placement_gym.base import UserError
+from placement_gym.bench.report import StudyResults, problems, report_study, stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import draw_best_placement
-from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.study import list_cautions, report_study
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.study.runner import run_study
-from placement_gym.cli.main import main
+from placement_gym.bench.report.study import list_cautions
+from placement_gym.bench.run import BenchEnvs
+from placement_gym.bench.study import run_study
+from placement_gym.cli import main
 
 
 @pytest.fixture(scope="module", autouse=True)

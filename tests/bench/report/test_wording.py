@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base.texts import format_ms
-from placement_gym.bench.compare import compare
+from placement_gym.base import format_ms
+from placement_gym.bench import compare
+from placement_gym.bench.report import state_verdict
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import format_wins
 from placement_gym.bench.report.wording import (
@@ -19,7 +20,6 @@ from placement_gym.bench.report.wording import (
     list_remarks,
     list_warnings,
     remark_on,
-    state_verdict,
 )
 
 SPLIT = {"a": "CPU", "b": "GPU"}

@@ -14,9 +14,7 @@ from fakes import Greedy
 import placement_gym
 from agents.search.starts import remember_starts
 from agents.static import FixedPlacement
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
 
 SIM = "DevicePlacementSim-v0"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from fakes import Greedy
 
-from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
+from placement_gym.bench.run import AgentSpec, load_agent
+from placement_gym.bench.run.agents import UnknownAgentError
 
 SIM = "DevicePlacementSim-v0"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from placement_gym.bench.run import BenchEnv
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.run.environment import BenchEnv
 
 SIM = "DevicePlacementSim-v0"
 

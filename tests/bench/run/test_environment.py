@@ -11,12 +11,12 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym import CostGraph, DeviceSpec
-from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.models import load
-from placement_gym.view.scene import build_problem
+from placement_gym.backends import CachedBackend, SingleDeviceResults
+from placement_gym.bench.run import BenchEnv, BenchEnvs
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import load_model
+from placement_gym.problem.costs import CostGraph
+from placement_gym.view import build_problem
 
 SIM = "DevicePlacementSim-v0"
 
@@ -28,7 +28,7 @@ def test_remade_environments_leave_no_temporary_files(
     with BenchEnvs() as envs:
         envs.get(SIM, {"model": "tiny"}).env.reset()
         with pytest.raises(TypeError):
-            envs.get(SIM, {"model": load("tiny")})
+            envs.get(SIM, {"model": load_model("tiny")})
     assert not [*tmp_path.iterdir()]
 
 

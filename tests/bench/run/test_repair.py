@@ -12,10 +12,7 @@ from fakes import Greedy
 import placement_gym
 from placement_gym.bench.report.comparison import format_markdown
 from placement_gym.bench.report.wording import format_infeasible
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.row_schema import Row
+from placement_gym.bench.run import AgentSpec, BenchEnv, Row, run_agent
 
 SIM = "DevicePlacementSim-v0"
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]

@@ -12,13 +12,9 @@ import openvino as ov
 import pytest
 from disks import full_disk
 
-from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.base.files import FileError
-from placement_gym.base.plain import to_plain
+from placement_gym.base import FileError, PlacementGymWarning, UserError, to_plain
+from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
 
 
 def test_values_that_are_not_finite_become_null() -> None:

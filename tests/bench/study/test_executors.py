@@ -18,25 +18,20 @@ import torch
 from processes import find_processes
 from studies import VALUES, study, timeless
 
-from placement_gym.base.processes.child import ChildNotStartedError
+from placement_gym.base.processes import ChildNotStartedError
+from placement_gym.bench.run import BenchEnvs, Json
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study import processes, runner
+from placement_gym.bench.study import Serial, Study, Task, processes, run_study, runner
 from placement_gym.bench.study.executors import (
     MAX_ATTEMPTS,
     Executor,
     OutageError,
-    Serial,
     WorkerLost,
     WorkersMissing,
     run_all,
 )
 from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.ray_cluster import Ray
-from placement_gym.bench.study.runner import run_study
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import run_task
 
 

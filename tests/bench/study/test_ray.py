@@ -12,10 +12,9 @@ import pytest
 from processes import find_processes
 from studies import timeless
 
+from placement_gym.bench.study import Study, run_study
 from placement_gym.bench.study.executors import run_all
 from placement_gym.bench.study.ray_cluster import Ray
-from placement_gym.bench.study.runner import run_study
-from placement_gym.bench.study.spec import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")

@@ -12,16 +12,11 @@ import pytest
 from published import DATA
 from studies import REPORTED, read_rows, study, write_rows
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.verdicts import Finalist
-from placement_gym.base.errors import UserError
+from placement_gym.backends import Finalist, Measurement
+from placement_gym.base import UserError
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study.publishing import publish_rows
+from placement_gym.bench.study import Study, publish_rows, read_make_kwargs, run_study, validate
 from placement_gym.bench.study.replay import compare_measurements
-from placement_gym.bench.study.row_checks import validate
-from placement_gym.bench.study.runner import run_study
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import read_make_kwargs
 
 
 def test_true_rows_are_valid(folder: Path) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from studies import VALUES, study
 
-from placement_gym.base.errors import UserError
+from placement_gym.base import UserError
 from placement_gym.bench.compare import Effort
-from placement_gym.bench.study.runner import run_study
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study import Study, run_study
 from placement_gym.bench.study.task import expand_variables
-from placement_gym.cli.main import main
+from placement_gym.cli import main
 
 
 def test_study_is_agents_models_devices_and_seeds() -> None:

@@ -15,18 +15,14 @@ import pytest
 from disks import full_disk
 from studies import VALUES, study, timeless, write_rows
 
-from placement_gym.base.errors import warn_user
-from placement_gym.base.files import FileError
-from placement_gym.bench.compare import compare
+from placement_gym.base import FileError, warn_user
+from placement_gym.bench import compare
+from placement_gym.bench.run import BenchEnv, BenchEnvs, load_agent
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.agents import load_agent
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.study.executors import Serial
-from placement_gym.bench.study.row_checks import validate
-from placement_gym.bench.study.runner import describe_study, run_study
+from placement_gym.bench.study import Serial, describe_study, run_study, validate
 from placement_gym.bench.study.worker import make_failed_row, run_task
-from placement_gym.cli.main import main
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.cli import main
+from placement_gym.envs import placement_env
 
 SIM = "DevicePlacementSim-v0"
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online import OnlineEnv
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.rules import RULES, make_rule
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.members import Member
+from placement_gym.hardware import DeviceSpec
+from placement_gym.models import Member
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

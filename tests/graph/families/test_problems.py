@@ -10,7 +10,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym import UserError, placement_env
+from placement_gym.base import UserError
+from placement_gym.envs import placement_env
+from placement_gym.graph import MAX_SEED, build_family
+from placement_gym.graph.families import SEEDS, SampledProblem, split_of_seed
 from placement_gym.graph.families.problems import (
     ACCELERATORS,
     DRAWN,
@@ -19,16 +22,12 @@ from placement_gym.graph.families.problems import (
     MAX_SET_SIZE,
     MAX_UNITS,
     MIN_UNITS,
-    SEEDS,
-    SampledProblem,
     draw_devices,
     draw_limits,
     fill_best,
     make_problem,
     sample_devices,
-    split_of_seed,
 )
-from placement_gym.graph.generated import MAX_SEED, build_family
 from placement_gym.problem.costs.rooflines import ROOFLINES
 
 N = 30

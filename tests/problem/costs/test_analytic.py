@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from graphs import op_graph
 
-from placement_gym import DeviceSpec
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.units import group
-from placement_gym.hardware.devices import PRESETS
-from placement_gym.problem.costs.analytic import PUBLISHED_MS, analytic
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import OpGraph, group
+from placement_gym.hardware import PRESETS, DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import analytic
+from placement_gym.problem.costs.analytic import PUBLISHED_MS
 from placement_gym.problem.costs.rooflines import REFERENCE_CORES, ROOFLINES
-from placement_gym.problem.problem import Problem
 
 CPU_GPU = ("CPU", "GPU")
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from placement_gym import CostGraph, UserError
+from placement_gym.base import UserError
+from placement_gym.problem.costs import CostGraph
 from placement_gym.solvers import serial_program
 
 DIAMOND: dict[str, Any] = {

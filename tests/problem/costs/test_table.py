@@ -12,10 +12,9 @@ import pytest
 from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
 from graphs import TWO_DEVICES, chain
 
-from placement_gym import CostTable
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import Units, contract
-from placement_gym.problem.costs.analytic import analytic
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.graph import Units, contract
+from placement_gym.problem.costs import CostTable, analytic
 from placement_gym.problem.costs.table import ARRAYS, CostMismatchError
 
 CPU_GPU = ("CPU", "GPU")

@@ -14,13 +14,12 @@ from gymnasium.utils.env_checker import check_env
 from published import DATA
 from workload_files import Json, contents, edge, node
 
-from placement_gym import DeviceSpec
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base import IntArray, UserError
+from placement_gym.hardware import DeviceSpec
 from placement_gym.hardware.device_requests import parse_counts
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs import PRESETS
 from placement_gym.problem.costs.workloads import Workload
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.schedules import Simulator
 
 SIX_DIGITS = 5e-6
 ACC, ACCS = DeviceSpec("ACC"), (DeviceSpec("ACC.0"), DeviceSpec("ACC.1"))

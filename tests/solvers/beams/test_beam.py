@@ -8,9 +8,9 @@ from by_hand import feasible_ms, find_least_ms
 from overlapping import OVERLAPPING, diamonds, drawn, solve_by_beams, with_idle_operators
 from published import published
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.solvers.beams.beam import Beam
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.problem.costs import Semantics
+from placement_gym.solvers.beams import Beam
 
 EXACT = 1.0 + 1e-6
 LISTS = OVERLAPPING[:2]

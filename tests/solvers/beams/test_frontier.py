@@ -9,10 +9,10 @@ import pytest
 from by_hand import cost_table, grouped, made_graph, problem_of
 from overlapping import LIST, diamonds
 
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.beam import Beam
+from placement_gym.problem import Problem
+from placement_gym.solvers import Tasks
+from placement_gym.solvers.beams import Beam
 from placement_gym.solvers.beams.frontier import MANY_TASKS, find_tiny
-from placement_gym.solvers.tasks import Tasks
 
 CHAIN = [(0, [1]), (1, [2])]
 

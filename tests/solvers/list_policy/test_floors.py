@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import gmean
 
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.stream_problem import StreamProblem
-from placement_gym.graph.families.stream import StreamProblems
-from placement_gym.solvers import earliest_finish, heft, lookahead
+from placement_gym.envs import SimulatedEnv, StreamEnv, StreamProblem
+from placement_gym.graph.families import StreamProblems
+from placement_gym.solvers import heft
+from placement_gym.solvers.list_policy import earliest_finish, lookahead
 from placement_gym.solvers.list_policy.list_problem import ListProblem
 
 SEEDS = (700, 701, 715, 720, 741, 743, 752, 756)

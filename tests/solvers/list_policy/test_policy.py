@@ -11,22 +11,25 @@ import numpy as np
 import pytest
 from scipy.stats import gmean
 
-from placement_gym.base.errors import UserError
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.base import UserError
+from placement_gym.envs import SimulatedEnv, StreamProblem
+from placement_gym.graph.families import StreamProblems
 from placement_gym.graph.families.problems import make_problem
-from placement_gym.graph.families.stream import StreamProblems
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.solvers.list_policy.list_problem import ListProblem
-from placement_gym.solvers.list_policy.policy import MANY, ONE, SHIPPED, ListPolicy, propose_lists
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, draw_actions
-from placement_gym.solvers.list_policy.statistics import (
+from placement_gym.schedules import cost_ms
+from placement_gym.solvers.list_policy import (
     LARGEST,
+    MANY,
     N_STATISTICS,
-    STATISTICS,
-    add_up_times,
+    N_WEIGHTS,
+    ONE,
+    ListPolicy,
     compute_statistics,
+    draw_actions,
+    propose_lists,
 )
+from placement_gym.solvers.list_policy.list_problem import ListProblem
+from placement_gym.solvers.list_policy.policy import SHIPPED
+from placement_gym.solvers.list_policy.statistics import STATISTICS, add_up_times
 
 PROBLEMS = range(500, 580)
 

@@ -9,22 +9,18 @@ import pytest
 from by_hand import find_least_ms, problem_of, random_backend
 from drawn_cases import cases
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.envs import SimulatedEnv, StreamProblem
 from placement_gym.graph.families.problems import make_problem
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy.list_problem import is_exact
-from placement_gym.solvers.list_policy.scheduler import (
-    MEANS,
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers.list_policy import (
     N_WEIGHTS,
-    SCALES,
     ListScheduler,
-    convert,
     draw_actions,
     find_best_of_each,
 )
+from placement_gym.solvers.list_policy.list_problem import is_exact
+from placement_gym.solvers.list_policy.scheduler import MEANS, SCALES, convert
 
 NEUTRAL = np.zeros((1, N_WEIGHTS))
 

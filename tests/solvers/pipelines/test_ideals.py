@@ -8,7 +8,7 @@ from by_hand import chain, grouped, made_graph
 from pipelines import THROUGHPUT, all_ideals, draw_backend
 from published import published
 
-from placement_gym.solvers.pipelines.forward import Forward
+from placement_gym.solvers.pipelines import Forward
 from placement_gym.solvers.pipelines.ideals import (
     TooManyIdealsError,
     enumerate_ideals,

@@ -8,10 +8,10 @@ from by_hand import cost_table, grouped, made_graph, problem_of
 from pipelines import THROUGHPUT, draw_backend, plain_pipeline_ms
 from published import published
 
-from placement_gym.base.arrays import BoolArray
-from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
+from placement_gym.base import BoolArray
+from placement_gym.solvers.pipelines import Forward, exact_pipeline
+from placement_gym.solvers.pipelines.forward import merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
 
 def merge(

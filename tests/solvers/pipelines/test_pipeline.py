@@ -11,24 +11,19 @@ from by_hand import chain, cost_table, feasible_ms, grouped, made_graph, problem
 from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
-from placement_gym import DeviceSpec, UserError
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import group
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.bounds import load_ms as divided_load_ms
-from placement_gym.solvers.kinds import Kinds, interchangeable_devices
-from placement_gym.solvers.pipelines import contiguous
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import UserError
+from placement_gym.graph import group
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers import Kinds, interchangeable_devices
+from placement_gym.solvers import load_ms as divided_load_ms
+from placement_gym.solvers.pipelines import BY_CUT, contiguous, exact_pipeline, linear_pipeline
 from placement_gym.solvers.pipelines.contiguous import SplitSearch, price_devices
 from placement_gym.solvers.pipelines.ideal_chains import extend_chains
-from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, PipelineMemoryError
+from placement_gym.solvers.pipelines.ideal_stages import ADDED, PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
-from placement_gym.solvers.pipelines.pipeline import (
-    exact_pipeline,
-    find_exact,
-    find_linear,
-    linear_pipeline,
-    narrow,
-)
+from placement_gym.solvers.pipelines.pipeline import find_exact, find_linear, narrow
 
 SOLVERS = {"exact": exact_pipeline, "linear": linear_pipeline}
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"

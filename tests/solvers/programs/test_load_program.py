@@ -8,13 +8,11 @@ from alike import draw_alike
 from by_hand import feasible_ms, feasible_placements, find_least_ms, random_backend
 from published import published
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.highs import minimize
-from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.problem.costs import PRESETS
+from placement_gym.solvers import interchangeable_devices, load_ms, lower_bound, minimize
+from placement_gym.solvers.programs import max_load
 from placement_gym.solvers.programs.load_program import build_program, least_loads_of_kinds
-from placement_gym.solvers.programs.max_load import max_load
 
 LOAD = PRESETS["tarnawski-throughput"]
 

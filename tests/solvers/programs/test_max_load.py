@@ -12,11 +12,10 @@ from by_hand import chain, cost_table, feasible_ms, feasible_placements, grouped
 from pipelines import THROUGHPUT, draw_backend
 from published import published
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.solvers.pipelines.forward import Forward
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
-from placement_gym.solvers.programs.max_load import max_load
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray
+from placement_gym.solvers.pipelines import Forward, linear_pipeline
+from placement_gym.solvers.programs import max_load
 
 
 def three_in_a_row() -> SimulatedBackend:

@@ -9,14 +9,12 @@ from by_hand import find_least_ms
 from overlapping import OVERLAPPING, drawn
 from published import DATA
 
-from placement_gym import placement_env
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.solvers.highs import CuttingPlaneSolver
-from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.envs import placement_env
+from placement_gym.problem.costs import Semantics
+from placement_gym.solvers import CuttingPlaneSolver, Tasks
+from placement_gym.solvers.programs import LoadCuts, PathProgram, tighten
 from placement_gym.solvers.programs.path_load import solve
-from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Tasks
 
 EXACT = 1.0 + 1e-6
 

@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.envs import placement_env
+from placement_gym.problem.costs import PRESETS
+from placement_gym.schedules import Simulator
 from placement_gym.solvers.search.chains import Chains
 from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
 from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose

@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.envs import placement_env
 from placement_gym.solvers.search import AnytimeSearch
 from placement_gym.solvers.search.chains import Elite
 

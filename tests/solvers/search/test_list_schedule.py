@@ -8,9 +8,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.schedules.limits import cost_ms
-from placement_gym.schedules.simulator import Simulator
+from placement_gym.envs import placement_env
+from placement_gym.schedules import Simulator, cost_ms
 from placement_gym.solvers.search.chains import Chains
 
 LIMITED = ["CPU", {"name": "GPU.0", "weight_share": 0.3}, {"name": "GPU.1", "weight_share": 0.3}]

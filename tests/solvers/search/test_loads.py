@@ -8,11 +8,12 @@ from alike import draw_alike
 from by_hand import chain, cost_table, find_least_ms, grouped, problem_of
 from pipelines import THROUGHPUT, draw_backend
 
-from placement_gym import CostTable, UserError
-from placement_gym.problem.problem import Problem
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms, linear_pipeline
+from placement_gym.base import UserError
+from placement_gym.problem import Problem
+from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import Simulator
+from placement_gym.solvers import fill_in_order
+from placement_gym.solvers.pipelines import find_largest_load_ms, linear_pipeline
 from placement_gym.solvers.search import search
 from placement_gym.solvers.search.chains import Chains
 

@@ -14,12 +14,11 @@ import pytest
 from by_hand import chain as row_of
 from by_hand import cost_table, find_least_ms, grouped, problem_of, random_backend
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.envs.placement_env import placement_env
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.semantics import PRESETS, Semantics
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.base import IntArray, UserError
+from placement_gym.envs import placement_env
+from placement_gym.hardware import DeviceSpec
+from placement_gym.problem.costs import PRESETS, Semantics
 from placement_gym.solvers.search import AnytimeSearch, search
 from placement_gym.solvers.search.anytime import WORK
 

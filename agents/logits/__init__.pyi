@@ -1,0 +1,2 @@
+from .policy import LogitsOptions as LogitsOptions
+from .policy import LogitsPolicy as LogitsPolicy

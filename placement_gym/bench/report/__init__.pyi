@@ -1,0 +1,15 @@
+from . import comparison_files as comparison_files
+from .announcement import announce as announce
+from .announcement import warn_if_busy as warn_if_busy
+from .comparison import comparison_table as comparison_table
+from .comparison import describe_run as describe_run
+from .drift import NOTE as NOTE
+from .drift import correct_drift as correct_drift
+from .drift import median_device_ms as median_device_ms
+from .known_latencies import find_known_latencies as find_known_latencies
+from .live_table import LiveTable as LiveTable
+from .scores import TRIVIAL as TRIVIAL
+from .scores import StudyResults as StudyResults
+from .scores import choose_score_reference as choose_score_reference
+from .study import report_study as report_study
+from .wording import state_verdict as state_verdict

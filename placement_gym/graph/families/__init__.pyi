@@ -1,0 +1,16 @@
+from .convolutions import branching as branching
+from .convolutions import densely_connected as densely_connected
+from .convolutions import dilated as dilated
+from .convolutions import u_shaped as u_shaped
+from .problems import SEEDS as SEEDS
+from .problems import SampledProblem as SampledProblem
+from .problems import split_of_seed as split_of_seed
+from .recurrent import recurrent as recurrent
+from .recurrent import translation as translation
+from .stream import MAX_DEVICES as MAX_DEVICES
+from .stream import MAX_EDGES as MAX_EDGES
+from .stream import MAX_UNITS as MAX_UNITS
+from .stream import MIN_UNITS as MIN_UNITS
+from .stream import StreamProblems as StreamProblems
+from .transformers import attention as attention
+from .transformers import experts as experts

@@ -1,0 +1,14 @@
+from .floors import earliest_finish as earliest_finish
+from .floors import lookahead as lookahead
+from .policy import MANY as MANY
+from .policy import MOST_SPREAD as MOST_SPREAD
+from .policy import ONE as ONE
+from .policy import ListPolicy as ListPolicy
+from .policy import propose_lists as propose_lists
+from .scheduler import N_WEIGHTS as N_WEIGHTS
+from .scheduler import ListScheduler as ListScheduler
+from .scheduler import draw_actions as draw_actions
+from .scheduler import find_best_of_each as find_best_of_each
+from .statistics import LARGEST as LARGEST
+from .statistics import N_STATISTICS as N_STATISTICS
+from .statistics import compute_statistics as compute_statistics

@@ -1,0 +1,9 @@
+from .data import make_view_data as make_view_data
+from .page import check_picture_file as check_picture_file
+from .page import draw_shown as draw_shown
+from .page import render_page as render_page
+from .scene import Scene as Scene
+from .scene import StatedPlacement as StatedPlacement
+from .scene import build_problem as build_problem
+from .scene import make_scene as make_scene
+from .trace import make_trace as make_trace

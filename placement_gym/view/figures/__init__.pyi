@@ -1,0 +1,14 @@
+from .film import Film as Film
+from .placement import draw_placement as draw_placement
+from .results import REST as REST
+from .results import Look as Look
+from .results import choose_looks as choose_looks
+from .results import draw_best_so_far as draw_best_so_far
+from .results import draw_comparison as draw_comparison
+from .results import draw_fidelity as draw_fidelity
+from .results import number_axis as number_axis
+from .style import COLOURS as COLOURS
+from .style import WITHIN as WITHIN
+from .style import draw_if_possible as draw_if_possible
+from .style import render_pixels as render_pixels
+from .style import save as save
