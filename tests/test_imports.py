@@ -89,7 +89,7 @@ def read_door(path: Path) -> dict[str, str]:
     if not stub.exists():
         return {}
     return {
-        alias.name: ".".join(filter(None, [room, statement.module]))
+        alias.name: f"{room}.{statement.module or alias.name}"
         for statement in ast.parse(stub.read_text()).body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
