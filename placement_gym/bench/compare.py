@@ -157,8 +157,9 @@ def compare(  # noqa: D417  the keywords of the group are described
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
         missing = [task for task in tasks if task.key in undone]
-        preview = None if quiet else announce(bench_env, tasks, missing, notes)
-        table = LiveTable(bench_env, tasks, missing, labels, preview)
+        if not quiet:
+            announce(bench_env, tasks, missing, notes)
+        table = LiveTable(bench_env, tasks, missing, labels)
         for row in load_rows_of(runs, folder, stale):
             table.add_row(row)
         factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}

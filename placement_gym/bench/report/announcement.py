@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from placement_gym.backends.measured import predict_interference
-from placement_gym.base import make_printable, progress_bar
-from placement_gym.bench.report.preview import Preview
+from placement_gym.base import make_printable
 from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, is_measured
 from placement_gym.bench.study import Task
 
-START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 9, 6
+START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 6, 6
 """For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
 evaluation, and evaluations that last as long as measuring the finalists of a run."""
 
@@ -32,12 +31,8 @@ def warn_if_busy(env_id: str) -> None:
 
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> Preview | None:
-    """Print the runs and their estimated time; for measured environments also a simulation."""
-    preview = None
-    if bench_env.measured and missing:
-        with progress_bar(None, "", quiet=False, description="simulating"):
-            preview = Preview.of(bench_env)
+) -> None:
+    """Print the runs; for measured environments also their estimated time."""
     for note in notes:
         say(note)
     problem, done = bench_env.base.problem, len(tasks) - len(missing)
@@ -48,13 +43,10 @@ def announce(
     ]
     if bench_env.measured:
         plan.append(f"up to {N_FINALISTS} finalists of each measured again")
-    if preview is not None:
-        minutes = estimate_minutes(missing, preview.backend.reference_ms)
+    if bench_env.measured and missing:
+        minutes = estimate_minutes(missing, bench_env.base.reference.latency_ms)
         plan.append(f"about {minutes} on an idle machine")
     say(f"{problem.units.graph.model}: {'; '.join(plan)}")
-    if preview is not None:
-        Console(stderr=True).print(preview.table())
-    return preview
 
 
 def count_evaluations(task: Task) -> int:

@@ -10,7 +10,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from placement_gym.base import Column, FittedTable, FloatArray
 from placement_gym.bench.report.announcement import count_evaluations
-from placement_gym.bench.report.preview import Preview
 from placement_gym.bench.report.wording import describe_misfit
 from placement_gym.bench.run import BenchEnv, Json
 from placement_gym.bench.study import Task
@@ -63,7 +62,6 @@ class LiveTable:
         tasks: All runs.
         missing: Those of them that are done now, in their order.
         labels: Of the agents, by the keys of tasks.
-        preview: Simulates what was found; None where nothing is simulated.
     """
 
     def __init__(
@@ -72,9 +70,8 @@ class LiveTable:
         tasks: Sequence[Task],
         missing: Sequence[Task],
         labels: Mapping[str, str],
-        preview: Preview | None,
     ) -> None:
-        self.base, self.labels, self.preview = bench_env.base, labels, preview
+        self.base, self.labels = bench_env.base, labels
         self.alone = bench_env.one_device_holds_the_model
         self.waiting = [task.key for task in missing]
         self.base_ms = np.nan
@@ -109,7 +106,6 @@ class LiveTable:
                 Column("state", spare=2, text=True, meaning="with evaluations done and allowed"),
                 Column("best ms"),
                 Column("speed-up"),
-                Column("simulated", spare=4, meaning="speed-up in the simulation"),
                 Column("samples", spare=3, text=True, whole=True, meaning=dots),
             ]
         )
@@ -125,18 +121,17 @@ class LiveTable:
             )
         yield table
 
-    def describe_best(self, line: Line) -> tuple[str, str, str]:
-        """Latency, speed-up and simulated speed-up of the best finalist, or the best so far."""
+    def describe_best(self, line: Line) -> tuple[str, str]:
+        """Latency and speed-up of the best finalist, or the best so far."""
         feasible_rows = [row for row in line.rows if row["latency_ms"]]
         if feasible_rows:
             row = min(feasible_rows, key=lambda row: float(row["latency_ms"]))
             ratio = row["speedup_vs_best_single" if self.alone else "speedup"]
-            simulated = f"{self.preview.find_ratio(row):.2f}" if self.preview else "-"
-            return f"{row['latency_ms']:.2f}", f"{ratio:.2f}", simulated
+            return f"{row['latency_ms']:.2f}", f"{ratio:.2f}"
         if line.samples:
             best = max(line.samples)
-            return f"{self.base_ms / best:.2f}", f"{best:.2f}", "-"
-        return "-", "-", "-"
+            return f"{self.base_ms / best:.2f}", f"{best:.2f}"
+        return "-", "-"
 
 
 def draw_strip(samples: FloatArray, low: float, high: float) -> str:

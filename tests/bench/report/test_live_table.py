@@ -65,11 +65,11 @@ def test_without_a_terminal_the_plan_comes_first_then_a_line_for_each_run(
     assert main([*LIMITED, "--agents", "random", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().err
     lines, words = printed.splitlines(), " ".join(printed.split())
-    plan, simulated, optimum, random = (
+    plan, random = (
         next(at for at, line in enumerate(lines) if line.startswith(word))
-        for word in ("tiny: 7 units", "Simulated with", "proven optimum", "random, seed 0: ")
+        for word in ("tiny: 7 units", "random, seed 0: ")
     )
-    assert plan < simulated < optimum < random
+    assert plan < random
     assert re.search("3 runs; 6 evaluations .* 3 finalists.* 1 minute on an idle machine", words)
     assert re.search("CPU_FAST alone, seed 0: .*0.3 of 0.6 MB", words)
 
@@ -138,8 +138,8 @@ def test_a_busy_machine_is_said_where_latencies_are_measured(
 def test_an_estimate_grows_with_budgets_and_latencies() -> None:
     runs = [task("single-device"), task("random"), task("window")]
     assert estimate_minutes(runs[:1], 10.0) == "1 minute"
-    assert estimate_minutes(runs, 1000.0) == "6 minutes"
-    assert estimate_minutes([task("random", 1000)], 100.0) == "20 minutes"
+    assert estimate_minutes(runs, 1000.0) == "4 minutes"
+    assert estimate_minutes([task("random", 1000)], 100.0) == "15 minutes"
 
 
 def test_a_strip_has_a_common_scale_and_shows_where_one_is() -> None:
