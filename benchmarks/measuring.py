@@ -13,7 +13,6 @@ import numpy as np
 from common import make_parser
 
 from placement_gym.backends.measured import build_measured_backend
-from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import ModelSpec
 
@@ -30,7 +29,6 @@ def time_isolation(model: str, steps: int) -> None:
     """Measure the same placements in this process and in its own, in turns."""
     alone = build_measured_backend(ModelSpec(model), TESTBED, isolate=False)
     isolated = build_measured_backend(ModelSpec(model), TESTBED)
-    assert isinstance(isolated, IsolatedBackend)
     problem = isolated.problem
     start_s = time_s(isolated.ask, "ready")
     request_s = float(np.median([time_s(isolated.ask, "ready") for _ in range(200)]))

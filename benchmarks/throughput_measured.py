@@ -23,10 +23,10 @@ import numpy as np
 from common import Row, append_row, describe_placement, make_parser
 from summaries import Tables
 
-from placement_gym.backends.measured import build_measured_backend, load_or_measure
+from placement_gym.backends.measured import MeasuredBackend, build_measured_backend, load_or_measure
 from placement_gym.backends.measured.in_flight import InFlight
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.throughput import ThroughputCompiler
+from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.bench.run.provenance import origin
 from placement_gym.hardware import PRESETS, DeviceSpec
@@ -56,22 +56,23 @@ def measure_arms(options: Namespace) -> list[Row]:
     """The rows of a model."""
     spec = ModelSpec(options.model, "fused", scenario=options.scenario)
     backend: Any = build_measured_backend(spec, PAIR, isolate=False)
+    worker = backend.engine.worker
     split = exact_pipeline(backend.problem, load_or_measure(backend, quick=True))
     samples, arms = [], list[str]()
     for number in range(N_COMPILATIONS):
-        compiled = compile_arms(backend, split)
+        compiled = compile_arms(worker, split)
         arms = list(compiled)
         for arm in compiled.values():
             arm.run()
-        with backend.lock():
+        with worker.lock():
             samples.append(time_in_turns(list(compiled.values())))
         print(f"{number + 1} of {N_COMPILATIONS} compilations", flush=True)
     return summarize(arms, np.stack(samples, axis=1), describe_run(backend, split, options))
 
 
-def compile_arms(backend: MeasuredBackend, split: IntArray) -> dict[str, InFlight]:
+def compile_arms(worker: Worker, split: IntArray) -> dict[str, InFlight]:
     """Every arm by its name."""
-    compiler, problem = ThroughputCompiler(backend), backend.problem
+    compiler, problem = ThroughputCompiler(worker), worker.problem
 
     def compile_arm(
         assignment: IntArray, requests: int, specs: Sequence[DeviceSpec] = PAIR
@@ -91,13 +92,13 @@ def compile_arms(backend: MeasuredBackend, split: IntArray) -> dict[str, InFligh
         "split, 2 in flight, pinned": compile_arm(split, 2, pinned),
     }
     if problem.units.graph.models:
-        arms["whole models, 2 in flight"] = compile_arm(place_whole_models(backend), 2)
+        arms["whole models, 2 in flight"] = compile_arm(place_whole_models(worker), 2)
     return arms
 
 
-def place_whole_models(backend: MeasuredBackend) -> IntArray:
+def place_whole_models(worker: Worker) -> IntArray:
     """The first model of a union on the first device, the others on the second."""
-    units = backend.problem.units
+    units = worker.problem.units
     model = np.zeros(len(units), dtype=np.int64)
     model[units.of_operator] = units.graph.model_of
     return np.minimum(model, 1)

@@ -39,7 +39,7 @@ autodoc_mock_imports = [
     "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "pydantic_core", "rich",
     "safetensors", "sb3_contrib", "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
 ]  # fmt: skip
-"""What is not needed to read docstrings: the build imports numpy, gymnasium and lazy_loader alone."""
+"""What docstrings can be read without."""
 
 html_theme = "furo"
 html_title = f"placement_gym {VERSION}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from placement_gym.backends.measured import MeasuringBackend, build_measured_backend, holds_model
+from placement_gym.backends.measured import MeasuredBackend, build_measured_backend, holds_model
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import (
     UserError,
@@ -120,7 +120,7 @@ def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[
     return reference, tested
 
 
-def check_device(backend: MeasuringBackend) -> Document:
+def check_device(backend: MeasuredBackend) -> Document:
     """The row of the second device of a backend's problem; the first is the reference."""
     problem, device = backend.problem, 1
     row: Document = {
@@ -163,7 +163,7 @@ def finite_or_none(error: float | None) -> float | None:
     return error if error is not None and isfinite(error) else None
 
 
-def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Document:
+def estimate(backend: MeasuredBackend, device: int, kept_off: list[int]) -> Document:
     """Estimate what keeping units off a device costs, by the analytic model; None without it."""
     problem, costs = backend.problem, backend.rough_costs
     if costs is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from placement_gym.backends import EngineFailureError
-from placement_gym.backends.measured import MeasuringBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.base import BoolArray, FloatArray
 from placement_gym.problem import fits_allocations
 
@@ -83,7 +83,7 @@ class FaultFinder:
         device: Index of the device to check.
     """
 
-    def __init__(self, backend: MeasuringBackend, device: int) -> None:
+    def __init__(self, backend: MeasuredBackend, device: int) -> None:
         self.backend, self.problem, self.device = backend, backend.problem, device
         self.findings = Findings()
         self.left: BoolArray = self.problem.runs[:, device].copy()

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau, spearmanr
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import (
     FOR_RANKING,
-    MeasuringBackend,
+    MeasuredBackend,
     explain_interrupt,
     load_or_measure,
     sample_fit_placements,
@@ -155,7 +155,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
 
 
 def measure_placements(
-    backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
+    backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
     """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
     with (

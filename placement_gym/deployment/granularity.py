@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from placement_gym.backends.measured import (
-    MeasuringBackend,
+    MeasuredBackend,
     TimingProtocol,
     build_measured_backend,
     check_can_be_profiled,
@@ -28,7 +28,7 @@ def build_backend_to_split(
     quiet: bool = False,
     tolerance: float | None = None,
     constraints: Any = None,
-) -> tuple[MeasuringBackend, list[str]]:
+) -> tuple[MeasuredBackend, list[str]]:
     """A measured backend with at least four units, where a finer granularity can make them.
 
     A plain chain of layers is a single unit under ``"colocated"``: no placement would split it.
@@ -52,7 +52,7 @@ def build_backend_to_split(
     specs = resolve_devices(devices, "measured")
     check_several([device.name for device in specs])  # before anything waits for the machine
 
-    def build(spec: ModelSpec) -> MeasuringBackend:
+    def build(spec: ModelSpec) -> MeasuredBackend:
         with progress_bar(None, "", quiet, description="reading the model"):
             return build_measured_backend(
                 spec, specs, protocol=protocol, tolerance=tolerance, constraints=bound

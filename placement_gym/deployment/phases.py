@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends import UNDECIDED, WITHIN_NOISE, YES, Measurement, judge
-from placement_gym.backends.measured import MeasuringBackend, holds_model
+from placement_gym.backends.measured import MeasuredBackend, holds_model
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import FloatArray, join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
@@ -48,7 +48,7 @@ class Phased:
 
 
 def add_phase_candidates(
-    backend: MeasuringBackend,
+    backend: MeasuredBackend,
     twin: SimulatedBackend,
     candidates: Sequence[Candidate],
     time_limit_s: float,
@@ -63,7 +63,7 @@ def add_phase_candidates(
     return collect(twin, placements, candidates)
 
 
-def split_costs(backend: MeasuringBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
+def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
     """The part of a profile that is the prompt's, and that of all tokens together."""
     graph = backend.problem.units.graph
     share, part = measure_prompt_shares(backend), 1.0 / graph.n_inferences
@@ -84,7 +84,7 @@ def split_costs(backend: MeasuringBackend, costs: CostTable) -> tuple[CostTable,
     return prompt, tokens
 
 
-def measure_prompt_shares(backend: MeasuringBackend) -> FloatArray:
+def measure_prompt_shares(backend: MeasuredBackend) -> FloatArray:
     """(n_operators, n_devices) the share of an operator's time that the prompt takes.
 
     A device that cannot hold the model, and so is never run alone, has the mean of the others.
@@ -102,7 +102,7 @@ def measure_prompt_shares(backend: MeasuringBackend) -> FloatArray:
 
 
 def measure_phases(
-    backend: MeasuringBackend,
+    backend: MeasuredBackend,
     candidates: Sequence[Candidate],
     measured: Mapping[str, Measurement],
     rows: Sequence[Mapping[str, Any]],

@@ -14,7 +14,7 @@ import numpy as np
 from placement_gym.backends.measured import (
     F32_TOLERANCE,
     QUICK,
-    MeasuringBackend,
+    MeasuredBackend,
     explain_interrupt,
     kept_profile,
     load_or_measure,
@@ -156,7 +156,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     return document
 
 
-def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: bool) -> str:
+def describe_steps(backend: MeasuredBackend, options: PlanOptions, refresh: bool) -> str:
     """Describe what a plan takes, before minutes of it begin, by the time of one measurement.
 
     Its bars estimate each step as it runs.
@@ -178,7 +178,7 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
     return f"{len(steps)} steps: {'; '.join(steps)}"
 
 
-def time_measurement(backend: MeasuringBackend) -> tuple[float, float]:
+def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
     """Time one measurement, of the reference device alone, and its part of a round of a race.
 
     Returns:

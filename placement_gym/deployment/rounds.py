@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import MeasuringBackend, OnRounds
+from placement_gym.backends.measured import MeasuredBackend, OnRounds
 from placement_gym.base import progress_bar
 
 
 @contextmanager
-def show_rounds(backend: MeasuringBackend, description: str, quiet: bool) -> Iterator[OnRounds]:
+def show_rounds(backend: MeasuredBackend, description: str, quiet: bool) -> Iterator[OnRounds]:
     """Show the rounds of ``backend.remeasure`` in this block; there are fewer of long ones.
 
     Yields:

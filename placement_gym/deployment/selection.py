@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import MeasuringBackend, OnRounds
+from placement_gym.backends.measured import MeasuredBackend, OnRounds
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import EngineError, progress_bar, show_step
 from placement_gym.deployment.candidates import (
@@ -69,7 +69,7 @@ class Selection:
 
 
 def select(
-    backend: MeasuringBackend, costs: CostTable, time_limit_s: float, phases: bool, quiet: bool
+    backend: MeasuredBackend, costs: CostTable, time_limit_s: float, phases: bool, quiet: bool
 ) -> Selection:
     """Propose candidates by a profile, measure them, and choose.
 
@@ -111,7 +111,7 @@ def select(
 
 
 def add_choice_of_auto(
-    backend: MeasuringBackend, twin: SimulatedBackend, candidates: Sequence[Candidate]
+    backend: MeasuredBackend, twin: SimulatedBackend, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
     """The candidates, and the device that OpenVINO's AUTO chooses for each model of a union."""
     try:
@@ -121,7 +121,7 @@ def add_choice_of_auto(
 
 
 def measure_candidates(
-    backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
+    backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], dict[str, str]]:
     """Measure every candidate that memory allows, in a race.
 
@@ -157,7 +157,7 @@ def measure_candidates(
 
 
 def race(
-    backend: MeasuringBackend, candidates: Sequence[Candidate], show: OnRounds
+    backend: MeasuredBackend, candidates: Sequence[Candidate], show: OnRounds
 ) -> tuple[list[Measurement], str]:
     """Measure candidates side by side.
 
@@ -185,7 +185,7 @@ def race(
 
 
 def confirm(
-    backend: MeasuringBackend,
+    backend: MeasuredBackend,
     candidates: Sequence[Candidate],
     measured: dict[str, Measurement],
     errors: Mapping[str, str],
@@ -210,7 +210,7 @@ def confirm(
 
 
 def measure_again(
-    backend: MeasuringBackend,
+    backend: MeasuredBackend,
     candidates: Sequence[Candidate],
     measured: Mapping[str, Measurement],
     chosen: Candidate,

@@ -18,7 +18,7 @@ from placement_gym.backends import (
     Measurement,
     SingleDeviceResults,
 )
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
 from placement_gym.models import ModelSpec
 

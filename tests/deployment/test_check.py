@@ -11,11 +11,11 @@ import pytest
 from disks import full_disk
 from faulty_devices import FaultyCore
 from foreign_models import make_chain
-from testbed import ONCE, make
+from testbed import ONCE, make, measure_here
 
 import placement_gym
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.backends.measured.assembly import find_supported
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment import check
@@ -42,7 +42,7 @@ def build_backend(
     units = group(extract_spec(loaded, spec), "op")
     known = [core.query_model(loaded, device.name) for device in TESTBED]
     problem = Problem(units, TESTBED, find_supported(units, known))
-    return MeasuredBackend(core, loaded, problem, protocol=ONCE, tolerance=tolerance)
+    return measure_here(core, loaded, problem, protocol=ONCE, tolerance=tolerance)
 
 
 def find(core: FaultyCore, n_layers: int) -> tuple[Findings, list[str]]:

@@ -12,7 +12,7 @@ import pytest
 from by_hand import cost_table
 from graphs import chain, problem_on
 from rich.console import Console
-from testbed import build_here
+from testbed import build_here, worker_of
 
 from placement_gym.backends.measured import HeteroPartition, set_affinities
 from placement_gym.backends.simulated import SimulatedBackend
@@ -69,11 +69,12 @@ def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: in
         if not one.alone and not problem.infeasibility(one.assignment)
     ]
     assert splits
-    split = backend.compile(splits[0])
+    worker = worker_of(backend)
+    split = worker.compile(splits[0])
     held = count_held(problem, splits[0])
     assert (held.weights > 1e6).all()
     assert (held.total <= problem.limits_bytes).all()
-    expected, outputs = backend.reference.inferences.outputs(), split.inferences.outputs()
+    expected, outputs = worker.reference.inferences.outputs(), split.inferences.outputs()
     assert len(outputs) == 33
     assert max(float(np.abs(a - b).max()) for a, b in zip(outputs, expected, strict=True)) < 1e-5
     backend.close()

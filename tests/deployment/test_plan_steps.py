@@ -14,8 +14,7 @@ from disks import full_disk
 from scripted_engine import ScriptedEngine
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import TimingProtocol, kept_profiles
-from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, kept_profiles
 from placement_gym.base import IntArray
 from placement_gym.cli import main
 from placement_gym.deployment import plan
@@ -102,9 +101,9 @@ def test_a_plan_that_cannot_be_written_is_printed_and_fails(
 def test_a_plan_that_is_stopped_in_its_race_is_that_of_the_rounds_before(
     tiny_profile: CostTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remeasure = IsolatedBackend.remeasure
+    remeasure = MeasuredBackend.remeasure
 
-    def stop(backend: IsolatedBackend, assignments: Sequence[IntArray]) -> list[Measurement]:
+    def stop(backend: MeasuredBackend, assignments: Sequence[IntArray]) -> list[Measurement]:
         note = backend.on_rounds
 
         def stop_after(done: float, measured: Sequence[Measurement]) -> None:
@@ -116,7 +115,7 @@ def test_a_plan_that_is_stopped_in_its_race_is_that_of_the_rounds_before(
         backend.on_rounds = stop_after
         return remeasure(backend, assignments)
 
-    monkeypatch.setattr(IsolatedBackend, "remeasure", stop)
+    monkeypatch.setattr(MeasuredBackend, "remeasure", stop)
     with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan of 1 of at most \d"):
         plan("tiny", "cpu-testbed", granularity="colocated", out=tmp_path)
     report = json.loads((tmp_path / "plan-tiny-report.json").read_text())

@@ -14,7 +14,7 @@ import pytest
 from foreign_models import make_chain, make_decoder, save_chain_ir
 from graphs import problem_on
 from processes import run_python
-from testbed import make
+from testbed import make, worker_of
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured.in_flight import InFlight, ThreadLane
@@ -65,7 +65,7 @@ def test_a_round_runs_each_model_as_often_as_its_rate(
     found = env.backend.evaluate(crossed(env))
     assert found.feasible, found.error
     assert (found.n_submodels, len(found.models_ms)) == (3, 2)
-    in_flight = env.backend.compile(crossed(env)).inferences
+    in_flight = worker_of(env.backend).compile(crossed(env)).inferences
     assert isinstance(in_flight, InFlight)
     assert in_flight.requests == 3  # rounds
     assert [lane.free.qsize() for lane in in_flight.lanes] == [3, 6]

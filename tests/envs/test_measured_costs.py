@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.envs import FEATURES, DevicePlacementEnv, make_twin, placement_env
 from placement_gym.problem.costs import CostTable, analytic
 from placement_gym.solvers import RepairPrices, repair

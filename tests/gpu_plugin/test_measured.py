@@ -10,10 +10,10 @@ import openvino as ov
 import pytest
 from choosing_models import make_detector, make_suppressed
 from gpu_models import make_problem
+from testbed import measure_here, worker_of
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import TimingProtocol, counters
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, counters
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.hardware import DeviceSpec
@@ -31,7 +31,7 @@ def build(
 ) -> MeasuredBackend:
     core = ov.Core()
     model, problem = make_problem(core, devices)
-    return MeasuredBackend(core, model, problem, protocol=protocol, reporter=reporter)
+    return measure_here(core, model, problem, protocol=protocol, reporter=reporter)
 
 
 def evaluate(backend: MeasuredBackend, assignment: Sequence[int]) -> Measurement:
@@ -41,16 +41,17 @@ def evaluate(backend: MeasuredBackend, assignment: Sequence[int]) -> Measurement
 def test_a_head_that_chooses_passes_in_half_precision() -> None:
     core = ov.Core()
     model, problem = make_problem(core, HALF, load_model(make_detector(n=4000)))
-    backend = MeasuredBackend(core, model, problem, protocol=ONCE)
-    outputs = backend.compile(problem.single(1)).outputs()
-    assert relative_error(outputs, backend.reference_outputs.expected) > backend.tolerance
+    backend = measure_here(core, model, problem, protocol=ONCE)
+    worker = worker_of(backend)
+    outputs = worker.compile(problem.single(1)).outputs()
+    assert relative_error(outputs, worker.reference_outputs.expected) > backend.tolerance
     assert backend.evaluate(problem.single(1)).error == ""
 
 
 def test_a_suppression_passes_in_half_precision_though_the_gpu_leaves_rows_free() -> None:
     core = ov.Core()
     model, problem = make_problem(core, HALF, load_model(make_suppressed()))
-    backend = MeasuredBackend(core, model, problem, protocol=ONCE)
+    backend = measure_here(core, model, problem, protocol=ONCE)
     assert backend.evaluate(problem.single(1)).error == ""
 
 

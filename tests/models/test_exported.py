@@ -13,9 +13,9 @@ from foreign_models import ones_of, save_residual_onnx
 from numpy.typing import NDArray
 from onnx_files import Writer
 from openvino import opset13 as ops
-from testbed import build_here
+from testbed import build_here, worker_of
 
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.graph.extract import extract
 from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
@@ -62,10 +62,11 @@ def check_split(model: Any, parts: int, **kwargs: Any) -> MeasuredBackend:
     """Compile a model in parts on two devices in turn, and compare its outputs."""
     backend = build_here(ModelSpec(model, "op", **kwargs))
     n = backend.problem.n_units
-    split = backend.compile(np.arange(n) * parts // n % 2)
+    worker = worker_of(backend)
+    split = worker.compile(np.arange(n) * parts // n % 2)
     assert split.compilation.n_submodels > 1
     outputs: Sequence[NDArray[Any]] = split.inferences.outputs()
-    assert relative_error(outputs, backend.reference.inferences.outputs()) < 1e-5
+    assert relative_error(outputs, worker.reference.inferences.outputs()) < 1e-5
     backend.close()
     return backend
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from by_hand import cost_table, made_graph
+from scripted_engine import NO_ENGINE
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import QUICK, MeasuringBackend, TimingProtocol, load_or_measure
+from placement_gym.backends.measured import QUICK, MeasuredBackend, TimingProtocol, load_or_measure
+from placement_gym.backends.measured.assembly import read_profile
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph import group
@@ -79,7 +81,7 @@ def heavy_problem(devices: Sequence[DeviceSpec], model_bytes: int = 10 * GIB) ->
     return Problem(group(graph, "op"), tuple(devices), supported)
 
 
-class CliffEngine(MeasuringBackend):
+class CliffEngine(MeasuredBackend):
     """Measures by exact costs; a device that holds more than it reports is slower by a factor.
 
     Args:
@@ -91,7 +93,7 @@ class CliffEngine(MeasuringBackend):
     def __init__(
         self, problem: Problem, cliff: float = 1.0, protocol: TimingProtocol = QUICK
     ) -> None:
-        super().__init__(problem, False, protocol)
+        super().__init__(NO_ENGINE, problem, read_profile, "hetero", protocol)
         self.cliff = cliff
         self.measured: list[list[int]] = []
         ms = [[MS[device.kind] for device in problem.devices]] * N_UNITS
@@ -145,12 +147,6 @@ class CliffEngine(MeasuringBackend):
     @property
     def comparison_rules(self) -> list[str]:
         return []
-
-    def output_error(self, assignment: IntArray) -> float:
-        raise NotImplementedError
-
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
-        raise NotImplementedError
 
     def own_choice(self, plugin: str) -> IntArray:
         raise NotImplementedError

@@ -21,7 +21,7 @@ import numpy as np
 
 from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
-from placement_gym.backends.measured.engine_process import Json, Worker
+from placement_gym.backends.measured.engine_process import Json, Server
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base.processes import Parent, serve
 
@@ -81,7 +81,7 @@ def strike(fault: str) -> None:
 
 
 @contextmanager
-def corrupt(worker: Worker, fault: str) -> Iterator[None]:
+def corrupt(worker: Server, fault: str) -> Iterator[None]:
     """Let the engine of a measurement fail."""
     if fault in EXCEPTIONS:
         with patch.object(candidate, "compile_partition", side_effect=EXCEPTIONS[fault]):
@@ -119,12 +119,12 @@ def no_room() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-class FaultyWorker(Worker):
+class FaultyWorker(Server):
     def answer(self, method: str, *arguments: Any) -> Any:
         if method != "measure_once":
             return super().answer(method, *arguments)
-        with self.backend.lock():  # it strikes while it holds the lock
-            self.backend.check_reference()
+        with self.worker.lock():  # it strikes while it holds the lock
+            self.worker.check_reference()
             fault = take_fault()
             strike(fault)
             with corrupt(self, fault):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from fakes import diamond_problem
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import MeasuringBackend, TimingProtocol
-from placement_gym.base import FloatArray, IntArray
-from placement_gym.problem.costs import CostTable
+from placement_gym.backends.measured import MeasuredBackend
+from placement_gym.backends.measured.assembly import read_profile
+from placement_gym.base import IntArray
 
 Answer = Measurement | Exception | float
+NO_ENGINE: Any = None
+"""The engine of a backend that answers its questions itself."""
 
 
-class ScriptedEngine(MeasuringBackend):
+class ScriptedEngine(MeasuredBackend):
     """Gives the answers of a script in turn, and its last one for ever.
 
     Args:
@@ -26,7 +29,7 @@ class ScriptedEngine(MeasuringBackend):
     """
 
     def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
-        super().__init__(diamond_problem(), False, TimingProtocol())
+        super().__init__(NO_ENGINE, diamond_problem(), read_profile, "hetero")
         self.answers = deque(answers)
         self.reference = reference
         self.log: list[str] = []
@@ -57,9 +60,6 @@ class ScriptedEngine(MeasuringBackend):
     def restart(self) -> None:
         self.log.append("restart")
 
-    def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        raise NotImplementedError
-
     @property
     def steady(self) -> list[bool]:
         return [True]
@@ -68,17 +68,8 @@ class ScriptedEngine(MeasuringBackend):
     def comparison_rules(self) -> list[str]:
         return []
 
-    def output_error(self, assignment: IntArray) -> float:
-        raise NotImplementedError
-
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
-        raise NotImplementedError
-
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         return [self.measure_once(assignment) for assignment in assignments]
-
-    def cost_table(self) -> CostTable:
-        raise NotImplementedError
 
     def own_choice(self, plugin: str) -> IntArray:
         return np.zeros(self.problem.n_units, dtype=np.int64)

@@ -13,8 +13,10 @@ import pytest
 from fakes import assignment
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured import TimingProtocol, build_measured_backend
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
+from placement_gym.backends.measured.assembly import read_profile
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.worker import LocalEngine, Worker
 from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware import DeviceSpec, usable_cores
 from placement_gym.hardware.devices import TESTBED
@@ -99,9 +101,30 @@ def worst_relative(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> f
     )
 
 
+def measure_here(
+    core: ov.Core,
+    model: ov.Model,
+    problem: Problem,
+    split: str = "auto",
+    protocol: TimingProtocol = ONCE,
+    reporter: Reporter | None = None,
+    tolerance: float | None = None,
+) -> MeasuredBackend:
+    """A backend that measures everything in this process, finalists too."""
+    worker = Worker(core, model, problem, split, reporter, tolerance)
+    return MeasuredBackend(LocalEngine(worker), problem, read_profile, split, protocol)
+
+
+def worker_of(backend: MeasuredBackend) -> Worker:
+    """The worker of a backend in this process, with the backend's protocol."""
+    assert isinstance(backend.engine, LocalEngine)
+    backend.engine.worker.protocol = backend.protocol
+    return backend.engine.worker
+
+
 def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBackend:
     protocol = {"final_repeats": 2, **QUICK, **protocol}
-    return MeasuredBackend(
+    return measure_here(
         core, known_model(name), known_problem(name), "alias", TimingProtocol(**protocol)
     )
 
@@ -110,6 +133,4 @@ def build_here(
     spec: ModelSpec, devices: tuple[DeviceSpec, ...] = TESTBED, protocol: TimingProtocol = ONCE
 ) -> MeasuredBackend:
     """A backend that measures a model in this process."""
-    built = build_measured_backend(spec, devices, protocol=protocol, isolate=False)
-    assert isinstance(built, MeasuredBackend)
-    return built
+    return build_measured_backend(spec, devices, protocol=protocol, isolate=False)

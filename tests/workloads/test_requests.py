@@ -8,7 +8,7 @@ import openvino as ov
 import pytest
 from testbed import build_here
 
-from placement_gym.backends.measured import MeasuringBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.base import FloatArray
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
@@ -46,7 +46,7 @@ def draw_twice(_: Twice, model: ov.Model, number: int = 0) -> list[Inputs]:
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
+def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuredBackend:
     once = Inference.of
 
     def make(model: ov.Model, scenario: str | None, inputs: Any) -> Inference:
@@ -56,7 +56,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
     return build_here(ModelSpec("tiny", "op", scenario="twice"))
 
 
-def test_a_new_kind_of_request_is_measured_without_other_code(backend: MeasuringBackend) -> None:
+def test_a_new_kind_of_request_is_measured_without_other_code(backend: MeasuredBackend) -> None:
     problem = backend.problem
     split = (np.arange(problem.n_units) % 2).astype(np.int64)
     measured = backend.evaluate(split)
@@ -66,7 +66,7 @@ def test_a_new_kind_of_request_is_measured_without_other_code(backend: Measuring
     assert np.isnan(backend.failure("too large", split).parts_ms["again_ms"])
 
 
-def test_its_costs_are_sums_over_its_inferences(backend: MeasuringBackend) -> None:
+def test_its_costs_are_sums_over_its_inferences(backend: MeasuredBackend) -> None:
     graph, devices = backend.problem.units.graph, backend.problem.devices
     once = build_here(ModelSpec("tiny", "op")).problem.units.graph
     assert graph.fingerprint() != once.fingerprint()
@@ -75,6 +75,6 @@ def test_its_costs_are_sums_over_its_inferences(backend: MeasuringBackend) -> No
     np.testing.assert_allclose(double.transfer_ms, 2.0 * single.transfer_ms)
 
 
-def test_other_models_run_what_they_ran(backend: MeasuringBackend) -> None:
+def test_other_models_run_what_they_ran(backend: MeasuredBackend) -> None:
     assert kinds.make_request(load_model("gpt")).keywords() == {"scenario": "chat-64-16"}
     assert kinds.make_request(load_model("tiny")) == Inference()

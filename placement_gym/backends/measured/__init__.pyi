@@ -1,6 +1,8 @@
 from .aliases import uses_aliases as uses_aliases
 from .assembly import build_measured_backend as build_measured_backend
 from .assembly import inspect_and_group as inspect_and_group
+from .backend import MeasuredBackend as MeasuredBackend
+from .engine import OnRounds as OnRounds
 from .hetero import HeteroPartition as HeteroPartition
 from .hetero import collect_properties as collect_properties
 from .hetero import compile_partition as compile_partition
@@ -12,8 +14,6 @@ from .kept_profiles import kept_profile as kept_profile
 from .kept_profiles import load_kept_profile as load_kept_profile
 from .kept_profiles import load_or_measure as load_or_measure
 from .kept_profiles import profile_path as profile_path
-from .measuring import MeasuringBackend as MeasuringBackend
-from .measuring import OnRounds as OnRounds
 from .profile import check_can_be_profiled as check_can_be_profiled
 from .profile import check_several as check_several
 from .profile import holds_model as holds_model

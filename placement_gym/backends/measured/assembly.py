@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.measured.inspection import Inspection
-from placement_gym.backends.measured.isolated import (
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.engine import (
     TIMEOUT_S,
+    Engine,
     EngineProcess,
-    IsolatedBackend,
     inspect_in_new_process,
 )
-from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import BoolArray, UserError, check_positive, name_first, warn_user
@@ -22,10 +22,12 @@ from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import ModelSpec, is_model_file
 from placement_gym.problem import Problem, fits_allocations
-from placement_gym.workloads import check_inputs
+from placement_gym.workloads import check_inputs, make_request
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.problem.costs import CostTable
 
 
 def build_measured_backend(
@@ -37,7 +39,7 @@ def build_measured_backend(
     timeout_s: float = TIMEOUT_S,
     tolerance: float | None = None,
     constraints: Any = None,
-) -> MeasuringBackend:
+) -> MeasuredBackend:
     """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
     if tolerance is not None:
         check_positive("tolerance", tolerance)
@@ -50,18 +52,35 @@ def build_measured_backend(
         supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
         return restrict(Problem(units, devices, supported))
 
-    if not isolate:
-        from placement_gym.backends.measured.unisolated import build_unisolated_backend
-
-        return build_unisolated_backend(
-            spec, devices, make_problem, split, protocol, timeout_s, tolerance
-        )
-    # OpenVINO may crash while it reads or compiles the model: that must not end this process.
-    model, inspection = load_and_inspect(spec, devices, timeout_s)
+    if isolate:
+        # OpenVINO may crash while it reads or compiles the model: that must not end this process.
+        model, inspection = load_and_inspect(spec, devices, timeout_s)
+    else:
+        model, inspection = load_and_inspect_here(spec, devices)
     problem = make_problem(model, inspection)
     # The worker builds the problem again from the spec and the recipe, also after a crash.
-    engine = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
-    return IsolatedBackend(engine, problem, protocol)
+    process = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
+    engine = process if isolate else host_here(model, problem, split, tolerance, process)
+    return MeasuredBackend(engine, problem, read_profile, split, protocol)
+
+
+def read_profile(backend: MeasuredBackend) -> CostTable:
+    """The profile that is kept, or a quick one."""
+    from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+    return load_or_measure(backend, quick=True)
+
+
+def host_here(
+    model: ov.Model, problem: Problem, split: str, tolerance: float | None, process: EngineProcess
+) -> Engine:
+    """An engine in this process, whose finalists are measured in another one."""
+    import openvino as ov
+
+    from placement_gym.backends.measured.worker import LocalEngine, Worker
+
+    worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
+    return LocalEngine(worker, elsewhere=process)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
@@ -94,6 +113,17 @@ def load_and_inspect(
         spec.load()  # raises the same error, without the worker's traceback
         raise
     return spec.load(), inspection
+
+
+def load_and_inspect_here(
+    spec: ModelSpec, devices: Sequence[DeviceSpec]
+) -> tuple[ov.Model, Inspection]:
+    """Load a model, and inspect it in this process."""
+    from placement_gym.backends.measured.inspecting import inspect
+
+    model = spec.load()
+    request = make_request(model, spec.scenario, spec.inputs)
+    return model, inspect(model, devices, spec.fused, request=request)
 
 
 def inspect_and_group(spec: ModelSpec) -> Units:

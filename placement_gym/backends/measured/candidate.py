@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
 
-class Engine(Protocol):
-    """OpenVINO in this process with one model, its inputs and the devices.
+class HostedModel(Protocol):
+    """A model with its inputs and devices, on OpenVINO in this process.
 
     Attributes:
         alias: True if devices get alias names, so that HETERO keeps submodels apart.
@@ -55,6 +55,16 @@ class Engine(Protocol):
     @property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
+
+    @property
+    def reference(self) -> CompiledPlacement:
+        """The reference device alone."""
+
+    def compile(self, assignment: IntArray) -> CompiledPlacement:
+        """Compile a placement, set the inputs and run it once."""
+
+    def run_variant(self, model: ov.Model, assignment: IntArray) -> list[NDArray[Any]]:
+        """Run a placement of the model with more outputs, one request alone."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class CompiledPlacement:
         return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
-def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement:
+def compile_candidate(engine: HostedModel, assignment: IntArray) -> CompiledPlacement:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
@@ -131,7 +141,7 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
 
 
 def compile_placement(
-    engine: Engine, assignment: IntArray
+    engine: HostedModel, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
     start_s, problem = perf_counter(), engine.problem

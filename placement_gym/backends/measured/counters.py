@@ -19,7 +19,7 @@ from placement_gym.workloads import Beat, Inputs
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.candidate import Engine
+    from placement_gym.backends.measured.candidate import HostedModel
 
 WARMUP = 5
 """Inferences before the first counted one, in which caches fill: ours."""
@@ -38,7 +38,7 @@ MAX_UNEXPLAINED_SHARE = 0.3
 message: ours. Counters cost time themselves; on the CPU their sum is within 4 % of the latency."""
 
 
-def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -> FloatArray:
+def measure_operator_times(engine: HostedModel, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     See ``give_to_operators``. A message informs the user of time that belongs to no operator, and

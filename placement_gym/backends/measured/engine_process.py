@@ -1,4 +1,4 @@
-"""The process that serves one measured backend.
+"""The process that serves one worker.
 
 It runs as ``python -m placement_gym.backends.measured.engine_process``.
 """
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends import Measurement
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.engine import encode
 from placement_gym.backends.measured.recipe import Json, Recipe
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.measured.worker import Worker
 from placement_gym.base.processes import Parent, serve
 from placement_gym.graph import Units, contract, extract_spec
 from placement_gym.hardware import DeviceSpec, register
@@ -23,8 +23,8 @@ from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem
 
 
-def build_backend(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> MeasuredBackend:
-    """Make the backend of a model.
+def build_worker(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> Worker:
+    """Make the worker of a model.
 
     Raises:
         UserError: The model has other operators here.
@@ -41,13 +41,11 @@ def build_backend(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> Measur
     labels = np.array([recipe.unit_of[name] for name in graph.names], dtype=np.int64)
     units = Units(spec.granularity, graph, labels, contract(graph, labels))
     problem = Problem(units, devices, np.array(recipe.supported, dtype=np.bool_))
-    return MeasuredBackend(
-        core, model, problem, recipe.split, reporter=reporter, tolerance=recipe.tolerance
-    )
+    return Worker(core, model, problem, recipe.split, reporter, recipe.tolerance)
 
 
-class Worker:
-    """Answers the requests of an ``IsolatedBackend``.
+class Server:
+    """Answers the requests of an ``EngineProcess``.
 
     Args:
         start: ``recipe``, ``model`` and ``command``, which others that wait for the lock read.
@@ -63,22 +61,18 @@ class Worker:
             parent.show_waiting,
         )
         recipe = Recipe(**start["recipe"])
-        self.backend = build_backend(recipe, ModelSpec(**start["model"]), reporter)
+        self.worker = build_worker(recipe, ModelSpec(**start["model"]), reporter)
 
     def __call__(self, request: Json) -> Any:
-        self.backend.protocol = TimingProtocol(**request["protocol"])
+        self.worker.protocol = TimingProtocol(**request["protocol"])
         try:
             return encode(self.answer(request["method"], *map(decode, request["arguments"])))
         finally:
             return_free_memory()
 
     def answer(self, method: str, *arguments: Any) -> Any:
-        """The value of a property of the backend, or what a method of it returns."""
-        if method == "ready":  # nothing is left to do when the backend is made
-            return None
-        with self.backend.lock():
-            attribute = getattr(self.backend, method)
-            return attribute(*arguments) if callable(attribute) else attribute
+        """What the worker answers; nothing once it is made, which ``"ready"`` asks."""
+        return None if method == "ready" else self.worker.answer(method, *arguments)
 
 
 def decode(argument: Any) -> Any:
@@ -90,15 +84,6 @@ def decode(argument: Any) -> Any:
     return np.array(argument, dtype=np.int64)
 
 
-def encode(value: Any) -> Any:
-    """A value as JSON holds it: measurements are their fields, arrays lists."""
-    if isinstance(value, list):
-        return [encode(item) for item in value]
-    if isinstance(value, Measurement):
-        return value.to_json()
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
 def return_free_memory() -> None:
     """Return malloc's free memory to the system: without it a night's run grows by megabytes."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
@@ -107,4 +92,4 @@ def return_free_memory() -> None:
 
 
 if __name__ == "__main__":
-    serve(Worker)
+    serve(Server)

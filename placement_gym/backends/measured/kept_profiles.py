@@ -33,7 +33,7 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 
 if TYPE_CHECKING:
-    from placement_gym.backends.measured.measuring import MeasuringBackend
+    from placement_gym.backends.measured.backend import MeasuredBackend
 
 PROFILE_METHOD = 3
 """Version of the method: raise it with any change of what is measured or written, so that older
@@ -41,7 +41,7 @@ files are not read."""
 
 
 def load_or_measure(
-    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+    backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
 ) -> CostTable:
     """Load the profile that this machine keeps of a problem, or measure it.
 
@@ -81,7 +81,7 @@ def describe_disturbed(table: CostTable) -> str:
     return f"the profile was measured while other programs took {share}"
 
 
-def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool) -> CostTable:
+def measure_and_keep_profile(backend: MeasuredBackend, quiet: bool, quick: bool) -> CostTable:
     check_can_be_profiled(backend.problem)
     protocol = QUICK if quick else FOR_FITTING
     total = n_measurements(backend.problem, protocol)
@@ -107,7 +107,7 @@ def keep(table: CostTable, path: Path, name: str) -> None:
         table.save(path)
 
 
-def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
+def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
     found = [load_kept(path, backend.problem) for path in list_paths(backend, quick)]
     return min((table for table in found if table is not None), key=is_disturbed, default=None)
@@ -127,18 +127,18 @@ def load_kept(path: Path, problem: Problem) -> CostTable | None:
     return table
 
 
-def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
+def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
     """The file of a profile that this machine keeps, a full one first; None if there is none."""
     return next((path for path in list_paths(backend, quick) if is_file(path)), None)
 
 
-def list_paths(backend: MeasuringBackend, quick: bool) -> list[Path]:
+def list_paths(backend: MeasuredBackend, quick: bool) -> list[Path]:
     """Where profiles of a backend may be kept, full ones first."""
     kinds = (False, True) if quick else (False,)
     return [profile_path(backend, kind) for kind in kinds]
 
 
-def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
+def profile_path(backend: MeasuredBackend, quick: bool = False) -> Path:
     """Return the path of this machine's profile of a backend's problem and way of splitting.
 
     It depends on everything that determines latencies: units, devices with their properties, way
@@ -173,7 +173,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterator[None]:
+def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator[None]:
     """Add a message to an interrupt: whether there is a profile to continue from.
 
     Args:

@@ -17,7 +17,7 @@ from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable
 
 if TYPE_CHECKING:
-    from placement_gym.backends.measured.measuring import MeasuringBackend
+    from placement_gym.backends.measured.backend import MeasuredBackend
 
 PLACEMENTS_SEED = 20_202
 """Any, but always the same: a kept profile and a new one are fitted to the same placements."""
@@ -59,7 +59,7 @@ def check_can_be_profiled(problem: Problem) -> None:
 
 
 def measure_profile(
-    backend: MeasuringBackend, step: Callable[[], object] = lambda: None
+    backend: MeasuredBackend, step: Callable[[], object] = lambda: None
 ) -> CostTable:
     """Measure a cost table, calling ``step`` after each measurement.
 
@@ -114,7 +114,7 @@ def holds_model(problem: Problem, device: int) -> bool:
     return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
 
 
-def time_operators(backend: MeasuringBackend, device: int) -> FloatArray:
+def time_operators(backend: MeasuredBackend, device: int) -> FloatArray:
     """(n_operators,) counted ms of each operator; analytic if constraints explain a failure."""
     try:
         return backend.measure_operators(device)
@@ -124,7 +124,7 @@ def time_operators(backend: MeasuringBackend, device: int) -> FloatArray:
         return estimate_operators(backend, device)
 
 
-def estimate_operators(backend: MeasuringBackend, device: int) -> FloatArray:
+def estimate_operators(backend: MeasuredBackend, device: int) -> FloatArray:
     """(n_operators,) analytic ms of each operator on a device.
 
     Raises:

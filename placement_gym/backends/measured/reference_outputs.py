@@ -5,15 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
 from numpy.typing import NDArray
 
 from placement_gym.backends import EngineFailureError, Kind
-from placement_gym.backends.measured.candidate import CompiledPlacement, Engine
+from placement_gym.backends.measured.candidate import HostedModel
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
     MAX_ROUNDING_ERROR,
@@ -35,20 +34,6 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-class ComparingEngine(Engine, Protocol):
-    """An engine that also compiles whole placements."""
-
-    @property
-    def reference(self) -> CompiledPlacement:
-        """The reference device alone."""
-
-    def compile(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement, set the inputs and run it once."""
-
-    def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
-        """Run a placement of the model with more outputs, one request alone."""
-
-
 class ReferenceOutputs:
     """The outputs that every placement has to reproduce, each computed when first needed.
 
@@ -57,18 +42,12 @@ class ReferenceOutputs:
         tolerance: Largest relative error; None finds it by the model's and the devices' precision.
     """
 
-    def __init__(self, engine: ComparingEngine, tolerance: float | None = None) -> None:
+    def __init__(self, engine: HostedModel, tolerance: float | None = None) -> None:
         # The engine holds this: a circle would keep what is compiled on devices until Python
         # collects its garbage.
-        self.engine: ComparingEngine = proxy(engine)
+        self.engine: HostedModel = proxy(engine)
         self.stated_tolerance = tolerance
         self.device = engine.problem.devices[engine.problem.reference_device]
-
-    def of(self, engine: ComparingEngine) -> ReferenceOutputs:
-        """The same for an engine of the same model; what is known is not computed again."""
-        other = copy(self)
-        other.engine = proxy(engine)
-        return other
 
     @cached_property
     def expected(self) -> Outputs:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
+from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, HostedModel
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_members, count_submodels
 from placement_gym.backends.measured.in_flight import InFlight, Lane, QueueLane, ThreadLane
@@ -76,7 +76,7 @@ class ThroughputCompiler:
         best: Device -> the streams and requests with which it alone is fastest.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: HostedModel) -> None:
         self.engine, self.problem = engine, engine.problem
         self.best: dict[int, tuple[int, int]] = {}
 

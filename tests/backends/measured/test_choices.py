@@ -22,12 +22,12 @@ from control_flow import WIDTH, loop, model_of, parameter
 from faulty_devices import FaultyCore
 from numpy.typing import NDArray
 from openvino import opset13 as ops
+from testbed import measure_here
 
-from placement_gym.backends.measured import TimingProtocol
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
 from placement_gym.backends.measured.result_errors import RESULT_ERRORS
@@ -306,7 +306,7 @@ def build(core: ov.Core, devices: Any, model: ov.Model | None = None) -> Measure
     units = group(extract(model), "op")
     supported = find_supported(units, [core.query_model(model, "CPU")] * 2)
     problem = Problem(units, devices, supported)
-    return MeasuredBackend(core, model, problem, protocol=TimingProtocol(1, 2, 1))
+    return measure_here(core, model, problem, protocol=TimingProtocol(1, 2, 1))
 
 
 def test_a_head_that_chooses_runs_on_a_device_of_lower_precision() -> None:

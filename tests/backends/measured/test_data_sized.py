@@ -24,8 +24,7 @@ from processes import run_python
 from testbed import build_here
 
 import placement_gym
-from placement_gym.backends.measured import TimingProtocol, assembly
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, assembly
 from placement_gym.backends.measured.inspecting import inspect
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.outputs import relative_error

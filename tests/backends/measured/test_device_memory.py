@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from testbed import known_problem
+from testbed import known_problem, measure_here
 
 from placement_gym.backends.measured import TimingProtocol
 from placement_gym.backends.measured.device_memory import STATISTICS
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.models import load_model
 
 ONCE = TimingProtocol(warmup=0, repeats=1)
@@ -42,7 +41,7 @@ class ReportingCore(ov.Core):
 def measure(core: ov.Core, protocol: TimingProtocol = ONCE) -> Any:
     """The toy, whose weights are on both devices."""
     problem = known_problem("tiny")
-    backend = MeasuredBackend(core, load_model("tiny"), problem, protocol=protocol)
+    backend = measure_here(core, load_model("tiny"), problem, protocol=protocol)
     heavy = np.flatnonzero(problem.unit_bytes)
     return backend.evaluate((np.arange(problem.n_units) >= heavy[-1]).astype(np.int64))
 

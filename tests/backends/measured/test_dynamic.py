@@ -16,12 +16,11 @@ from foreign_models import make_encoder, make_token_classifier, ones_of
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 from processes import run_python
-from testbed import build_here
+from testbed import build_here, worker_of
 
 import placement_gym
-from placement_gym.backends.measured import HeteroPartition, compile_partition
+from placement_gym.backends.measured import HeteroPartition, MeasuredBackend, compile_partition
 from placement_gym.backends.measured.hetero import count_submodels
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.deployment import compile_stages, evaluate_placement, export_placement, plan
@@ -168,10 +167,10 @@ def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) ->
     backend = encoder(inputs=samples)
     half = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
     backend.check_reference()
-    shapes = [array.shape[:2] for array in backend.reference_outputs.expected]
+    shapes = [array.shape[:2] for array in worker_of(backend).reference_outputs.expected]
     assert shapes == list(OTHERS)
     assert not backend.evaluate(half).error
-    wrong = [*backend.samples[:2], [[7 - backend.samples[2][0][0]]]]
+    wrong = [*worker_of(backend).samples[:2], [[7 - worker_of(backend).samples[2][0][0]]]]
     monkeypatch.setattr(backend, "samples", wrong)
     assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
     backend.close()

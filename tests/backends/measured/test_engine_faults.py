@@ -15,8 +15,9 @@ from testbed import CHESSBOARD, N_TINY
 
 from placement_gym.backends import EngineFailureError, Kind
 from placement_gym.backends.failures import POLICIES
-from placement_gym.backends.measured import TimingProtocol, build_measured_backend, measuring
-from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
+from placement_gym.backends.measured import backend as measured_backend
+from placement_gym.backends.measured.engine import EngineProcess
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import ModelSpec
 
@@ -29,22 +30,22 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of coming faults; pauses are not waited for."""
     monkeypatch.setenv("FAULTS", str(tmp_path / "faults"))
     monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr(measuring, "sleep", lambda seconds: None)
+    monkeypatch.setattr(measured_backend, "sleep", lambda seconds: None)
     (tmp_path / "faults").write_text("")
     return tmp_path / "faults"
 
 
-def faulty(timeout_s: float = 60.0) -> IsolatedBackend:
+def faulty(timeout_s: float = 60.0) -> MeasuredBackend:
     backend = build_measured_backend(
         ModelSpec("tiny"), TESTBED, protocol=PROTOCOL, timeout_s=timeout_s
     )
-    assert isinstance(backend, IsolatedBackend)
+    assert isinstance(backend.engine, EngineProcess)
     backend.engine.module = "faulty_worker"
     return backend
 
 
 def evaluate_with(
-    backend: IsolatedBackend, path: Path, faults: Sequence[str], placed: Sequence[int]
+    backend: MeasuredBackend, path: Path, faults: Sequence[str], placed: Sequence[int]
 ) -> Any:
     path.write_text("\n".join(faults))
     return backend.evaluate(assignment(placed))

@@ -20,13 +20,14 @@ from testbed import CHESSBOARD, N_TINY, known_model, make
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import (
+    MeasuredBackend,
     TimingProtocol,
     build_measured_backend,
-    isolated,
-    measuring,
+    engine,
 )
-from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured import backend as measured_backend
+from placement_gym.backends.measured.engine import EngineProcess
+from placement_gym.backends.measured.worker import LocalEngine
 from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.hardware.devices import TESTBED
@@ -36,21 +37,20 @@ SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)
 
 
-def build(model: Any = "tiny", granularity: str = "colocated") -> IsolatedBackend:
-    backend = build_measured_backend(ModelSpec(model, granularity), TESTBED, protocol=PROTOCOL)
-    assert isinstance(backend, IsolatedBackend)
-    return backend
+def build(model: Any = "tiny", granularity: str = "colocated") -> MeasuredBackend:
+    return build_measured_backend(ModelSpec(model, granularity), TESTBED, protocol=PROTOCOL)
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[IsolatedBackend]:
+def shared() -> Iterator[MeasuredBackend]:
     """One whose process serves several tests."""
     backend = build()
     yield backend
     backend.close()
 
 
-def pid_of(backend: IsolatedBackend) -> int:
+def pid_of(backend: MeasuredBackend) -> int:
+    assert isinstance(backend.engine, EngineProcess)
     assert backend.engine.child is not None
     return backend.engine.child.process.pid
 
@@ -83,7 +83,7 @@ def test_engine_crash_while_reading_spares_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
+    monkeypatch.setattr(engine, "INSPECTOR", "crashing_inspector")
     monkeypatch.setattr(ov.Core, "read_model", lambda *_, **__: pytest.fail("it was read here"))
     path = tmp_path / "model.xml"
     ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
@@ -99,14 +99,14 @@ def test_a_file_that_openvino_cannot_read_is_told_as_such(tmp_path: Path) -> Non
 
 
 def test_process_that_cannot_start_is_retried(
-    shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
+    shared: MeasuredBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **options: Any) -> None:
         raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
 
     pauses: list[float] = []
-    monkeypatch.setattr(measuring, "sleep", pauses.append)
-    monkeypatch.setattr(isolated, "Child", refuse)
+    monkeypatch.setattr(measured_backend, "sleep", pauses.append)
+    monkeypatch.setattr(engine, "Child", refuse)
     assert shared.engine.child is None
     with pytest.raises(EngineError, match="temporarily unavailable"):
         shared.evaluate(assignment(CHESSBOARD))
@@ -114,7 +114,7 @@ def test_process_that_cannot_start_is_retried(
     assert not shared.session.failures
 
 
-def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBackend) -> None:
+def test_a_measurement_in_another_process_is_a_measurement(shared: MeasuredBackend) -> None:
     found = shared.evaluate(assignment(CHESSBOARD))
     alone = shared.evaluate(shared.problem.single(0))
     assert found.error == ""
@@ -129,7 +129,7 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBacke
 
 
 @pytest.mark.slow
-def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBackend) -> None:
+def test_finalists_are_measured_in_a_process_of_their_own(shared: MeasuredBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
     rounds: list[float] = []
@@ -146,7 +146,7 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     assert shared.evaluate(assignment(CHESSBOARD)).feasible
 
 
-def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> None:
+def test_the_other_questions_are_answered_there_too(shared: MeasuredBackend) -> None:
     assert shared.own_choice("AUTO").tolist() == [0] * N_TINY
     times = shared.measure_operators(1)
     assert times.shape == (len(shared.problem.units.graph),)
@@ -156,7 +156,7 @@ def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> 
         shared.evaluate(assignment([5] * N_TINY))
 
 
-def test_another_protocol_shares_the_process_and_does_not_end_it(shared: IsolatedBackend) -> None:
+def test_another_protocol_shares_the_process_and_does_not_end_it(shared: MeasuredBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     other = shared.with_protocol(TimingProtocol(warmup=0, repeats=8))
     assert other.evaluate(assignment(CHESSBOARD)).feasible
@@ -166,7 +166,7 @@ def test_another_protocol_shares_the_process_and_does_not_end_it(shared: Isolate
     assert pid_of(shared) == before
 
 
-def test_a_process_that_dies_between_measurements_is_replaced(shared: IsolatedBackend) -> None:
+def test_a_process_that_dies_between_measurements_is_replaced(shared: MeasuredBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     os.kill(pid_of(shared), signal.SIGKILL)
     assert shared.evaluate(assignment(CHESSBOARD)).error == ""
@@ -208,7 +208,8 @@ def test_without_isolation_all_but_finalists_run_here() -> None:
     env = make()
     backend = env.backend.inner
     assert isinstance(backend, MeasuredBackend)
-    assert backend.remeasure_elsewhere is not None
+    assert isinstance(backend.engine, LocalEngine)
+    assert backend.engine.elsewhere is not None
 
 
 @pytest.mark.parametrize("value", [0, -1.0, "soon", float("nan")])
@@ -228,7 +229,7 @@ def answer_of_fork(backend: Any) -> str:
     return start_fork(measure)()
 
 
-def test_a_fork_measures_through_a_process_of_its_own(shared: IsolatedBackend) -> None:
+def test_a_fork_measures_through_a_process_of_its_own(shared: MeasuredBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
     assert int(answer_of_fork(shared)) != before

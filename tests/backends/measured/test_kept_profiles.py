@@ -15,12 +15,11 @@ from tensorflow_files import save_pb
 
 from placement_gym.backends.measured import (
     QUICK,
-    MeasuringBackend,
+    MeasuredBackend,
     TimingProtocol,
     build_measured_backend,
     kept_profiles,
 )
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.base import PlacementGymWarning
 from placement_gym.hardware import resolve_devices
@@ -35,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def tiny() -> MeasuringBackend:
+def tiny() -> MeasuredBackend:
     """The toy on the test bed, whose process has inspected it once for all tests."""
     return build_measured_backend(ModelSpec("tiny"), TESTBED)
 
@@ -55,7 +54,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[T
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_profile_is_measured_once_and_kept_as_a_file(
-    tiny: MeasuringBackend, measured: list[TimingProtocol], tiny_profile: CostTable
+    tiny: MeasuredBackend, measured: list[TimingProtocol], tiny_profile: CostTable
 ) -> None:
     assert kept_profiles.kept_profile(tiny) is None
     first = kept_profiles.load_or_measure(tiny, quiet=True)
@@ -69,7 +68,7 @@ def test_a_profile_is_measured_once_and_kept_as_a_file(
 
 @pytest.mark.usefixtures("own_cache")
 def test_quick_profile_is_measured_only_without_a_full_one(
-    tiny: MeasuringBackend, measured: list[TimingProtocol]
+    tiny: MeasuredBackend, measured: list[TimingProtocol]
 ) -> None:
     kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert kept_profiles.kept_profile(tiny) is None
@@ -100,7 +99,7 @@ def test_a_profile_is_found_where_a_second_read_changes_names(
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("calm", [True, False])
 def test_a_profile_of_a_busy_machine_is_said_and_measured_again_on_a_calm_one(
-    tiny: MeasuringBackend,
+    tiny: MeasuredBackend,
     measured: list[TimingProtocol],
     tiny_profile: CostTable,
     calm: bool,
@@ -118,7 +117,7 @@ def test_a_profile_of_a_busy_machine_is_said_and_measured_again_on_a_calm_one(
 
 @pytest.mark.usefixtures("own_cache", "measured")
 def test_an_undisturbed_quick_profile_goes_before_a_full_one_that_is_not(
-    tiny: MeasuringBackend, tiny_profile: CostTable
+    tiny: MeasuredBackend, tiny_profile: CostTable
 ) -> None:
     for quick, share in ((False, 0.4), (True, 0.0)):
         table = replace(tiny_profile, interference=share)
@@ -128,7 +127,7 @@ def test_an_undisturbed_quick_profile_goes_before_a_full_one_that_is_not(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
-    tiny: MeasuringBackend, measured: list[TimingProtocol]
+    tiny: MeasuredBackend, measured: list[TimingProtocol]
 ) -> None:
     kept_profiles.load_or_measure(tiny, quiet=True)
     path = kept_profiles.profile_path(tiny)
@@ -146,7 +145,7 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_full_profile_leaves_the_quick_one(
-    tiny: MeasuringBackend, measured: list[TimingProtocol]
+    tiny: MeasuredBackend, measured: list[TimingProtocol]
 ) -> None:
     quick = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     kept_profiles.profile_path(tiny).write_text("{")
@@ -158,7 +157,7 @@ def test_a_damaged_full_profile_leaves_the_quick_one(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_profile_that_cannot_be_kept_is_returned(
-    tiny: MeasuringBackend, measured: list[TimingProtocol]
+    tiny: MeasuredBackend, measured: list[TimingProtocol]
 ) -> None:
     kept_profiles.load_or_measure(tiny, quiet=True)
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
@@ -169,7 +168,7 @@ def test_a_profile_that_cannot_be_kept_is_returned(
 
 
 def test_user_without_a_home_has_no_profiles(
-    tiny: MeasuringBackend, measured: list[TimingProtocol], monkeypatch: pytest.MonkeyPatch
+    tiny: MeasuredBackend, measured: list[TimingProtocol], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -207,7 +206,7 @@ def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
 
 @pytest.mark.usefixtures("own_cache")
 def test_costs_are_those_of_a_quick_profile_or_of_a_full_one_that_is_kept(
-    tiny: MeasuringBackend, measured: list[TimingProtocol]
+    tiny: MeasuredBackend, measured: list[TimingProtocol]
 ) -> None:
     tiny.cost_table()
     assert measured == [QUICK]

@@ -23,11 +23,11 @@ from testbed import (
     make,
     needs_bf16,
     step,
+    worker_of,
 )
 
-from placement_gym.backends.measured import counters, in_process, profile, timing
+from placement_gym.backends.measured import MeasuredBackend, counters, profile, timing, worker
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
@@ -103,7 +103,9 @@ def test_outputs_unlike_the_reference_are_infeasible(
 ) -> None:
     tested = backend(ov.Core())
     tested.check_reference()
-    wrong = [np.full_like(output, spoilt) for output in tested.reference_outputs.expected]
+    wrong = [
+        np.full_like(output, spoilt) for output in worker_of(tested).reference_outputs.expected
+    ]
     monkeypatch.setattr(CompiledPlacement, "outputs", lambda candidate: wrong)
     measured = tested.evaluate(assignment(CHESSBOARD))
     assert "outputs differ from the reference" in measured.error
@@ -189,14 +191,14 @@ def test_remeasuring_compiles_every_finalist_afresh() -> None:
 def test_finalists_are_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     core = WatchedCore()
     tested = backend(core, final_compiles=1)
-    together, compile_one = Barrier(2, timeout=20.0), tested.compile
+    together, compile_one = Barrier(2, timeout=20.0), worker_of(tested).compile
 
     def compile_with_another(placed: IntArray) -> CompiledPlacement:
         together.wait()  # breaks if nothing else is compiled meanwhile
         return compile_one(placed)
 
-    monkeypatch.setattr(tested, "compile", compile_with_another)
-    monkeypatch.setattr(in_process, "usable_cores", lambda: 2)
+    monkeypatch.setattr(worker_of(tested), "compile", compile_with_another)
+    monkeypatch.setattr(worker, "usable_cores", lambda: 2)
     finalists = [tested.problem.single(0), assignment(CHESSBOARD)]
     assert [m.n_submodels for m in tested.remeasure(finalists)] == [1, 5]
     assert core.compilations == len(finalists)  # the reference is one of them
@@ -248,7 +250,7 @@ def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.Mo
     monkeypatch.setattr(timing, "perf_counter", lambda: now_ms[0] / 1e3)
     monkeypatch.setattr(timing, "find_share", lambda before, after: 0.0)  # no round is disturbed
     monkeypatch.setattr(tested, "compile_all", compile_one_by_one)
-    monkeypatch.setattr(tested.reference_outputs, "check", lambda outputs, placed: None)
+    monkeypatch.setattr(worker_of(tested).reference_outputs, "check", lambda outputs, placed: None)
     measured = tested.remeasure([tested.problem.single(0), tested.problem.single(1)])
     assert compiled == [0, 1, 1, 0]
     assert [m.latency_ms for m in measured] == pytest.approx([1.0, 3.0])
@@ -257,7 +259,7 @@ def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.Mo
 
 def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
     tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
-    tested.reporter = Reporter(beat=beats.append)
+    worker_of(tested).reporter = Reporter(beat=beats.append)
     tested.measure_operators(1)
     first = 1
     assert [beats.count(stage) for stage in dict.fromkeys(beats)][-2:] == [
@@ -331,8 +333,8 @@ def test_the_reference_is_warmed_up_once(monkeypatch: pytest.MonkeyPatch) -> Non
         runs.append(max_runs)
         return warm_up(run, max_runs)
 
-    monkeypatch.setattr(in_process, "warm_up", count)
+    monkeypatch.setattr(worker, "warm_up", count)
     for split in ([0, 0, 0, 0, 1, 1, 1], [1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 0]):
         step(env, split)
     # both devices alone are measured, too
-    assert sorted(runs) == [1] * 5 + [in_process.FINAL_WARMUP]
+    assert sorted(runs) == [1] * 5 + [worker.FINAL_WARMUP]

@@ -11,7 +11,8 @@ from fakes import assignment
 from scripted_engine import Answer, ScriptedEngine
 
 from placement_gym.backends import EngineFailureError, Kind, Measurement
-from placement_gym.backends.measured import health, measuring
+from placement_gym.backends.measured import backend as measured_backend
+from placement_gym.backends.measured import health
 from placement_gym.base import EngineError
 from placement_gym.envs import DevicePlacementEnv
 
@@ -26,7 +27,7 @@ INVALID = EngineFailureError(Kind.INVALID_VALUE, "-1 ms")
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A machine without load that shows no more, whose clock records pauses instead of waiting."""
     pauses: list[float] = []
-    monkeypatch.setattr(measuring, "sleep", pauses.append)
+    monkeypatch.setattr(measured_backend, "sleep", pauses.append)
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(health, "is_visible", lambda: False)
     return pauses

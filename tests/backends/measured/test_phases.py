@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from testbed import build_here
+from testbed import build_here, worker_of
 
 import placement_gym
-from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import IntArray, UserError
 from placement_gym.models import ModelSpec, load_model
@@ -107,8 +107,9 @@ def test_every_step_is_that_of_one_device(swapped: bool) -> None:
     backend = decoder()
     n = backend.problem.n_units
     pair = np.stack([halves(n), 1 - halves(n) if swapped else np.ones(n, np.int64)])
-    candidate = backend.compile(pair)
-    expected, found = backend.reference.inferences.outputs(), candidate.inferences.outputs()
+    worker = worker_of(backend)
+    candidate = worker.compile(pair)
+    expected, found = worker.reference.inferences.outputs(), candidate.inferences.outputs()
     assert len(found) == 9
     assert relative_error(found, expected) < 1e-5
     held = [backend.problem.memory_bytes(one) for one in pair]
@@ -130,7 +131,7 @@ def test_tokens_on_another_state_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(PhasedRequest, "hand_over", confuse)
     pair = np.stack([backend.problem.single(0), backend.problem.single(1)])
     with pytest.raises(RuntimeError, match="differ"):
-        backend.compile_and_check(pair)
+        worker_of(backend).compile_and_check(pair)
     backend.close()
 
 
@@ -139,9 +140,10 @@ def test_traffic_is_that_of_the_prompt_and_that_of_the_tokens() -> None:
     backend = decoder()
     n = backend.problem.n_units
     split, alone = halves(n), np.zeros(n, np.int64)
-    whole = backend.compile(split).compilation
+    whole = worker_of(backend).compile(split).compilation
     parts = [
-        backend.compile(np.stack(pair)).compilation for pair in ((split, alone), (alone, split))
+        worker_of(backend).compile(np.stack(pair)).compilation
+        for pair in ((split, alone), (alone, split))
     ]
     assert sum(one.transfer_bytes for one in parts) == whole.transfer_bytes
     assert [one.n_transfers for one in parts] == [whole.n_transfers] * 2

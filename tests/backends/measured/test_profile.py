@@ -12,12 +12,16 @@ from fakes import diamond_problem
 from faulty_devices import FaultyCore
 from graphs import simulate
 from openvino import opset13 as ops
-from testbed import build_here, known_model
+from testbed import build_here, known_model, measure_here
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import QUICK, TimingProtocol, kept_profiles, profile
+from placement_gym.backends.measured import (
+    QUICK,
+    TimingProtocol,
+    kept_profiles,
+    profile,
+)
 from placement_gym.backends.measured.assembly import find_supported
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
 from placement_gym.base import IntArray, UserError
 from placement_gym.graph import acyclic_submodels, extract_spec, group
@@ -195,7 +199,7 @@ def test_a_device_that_lacks_operators_is_profiled_in_placements(fault: str) -> 
     operators = [core.query_model(model, device.name) for device in TESTBED]
     free = Problem(units, TESTBED, find_supported(units, operators))
     problem = Constraints(keep_off={"CPU_FAST": ["gate", "stem/conv"]}).apply(free)
-    backend = MeasuredBackend(core, model, problem, protocol=SHORT)
+    backend = measure_here(core, model, problem, protocol=SHORT)
     table = profile.measure_profile(backend)
     assert table.source == "profiled"
     assert (table.operator_ms > 0.0).any(axis=0).all()

@@ -14,12 +14,12 @@ import pytest
 from foreign_models import make_decoder
 from numpy.typing import NDArray
 from openvino import opset13 as ops
-from testbed import build_here
+from testbed import build_here, worker_of
 
 import placement_gym
 from placement_gym.backends import Measurement
+from placement_gym.backends.measured import MeasuredBackend
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.deployment import evaluate_placement, plan
 from placement_gym.graph.extract import extract
@@ -144,11 +144,12 @@ def test_parts_of_a_measurement_are_kept() -> None:
 @pytest.mark.slow
 def test_32_tokens_on_two_devices_are_those_of_one() -> None:
     backend = decoder()
-    split = backend.compile(halves(backend))
+    worker = worker_of(backend)
+    split = worker.compile(halves(backend))
     assert split.compilation.n_submodels == split.compilation.n_submodels_expected > 1
     held = split.compilation.memory_bytes
     assert min(held) > 1e6
-    expected, found = backend.reference.inferences.outputs(), split.inferences.outputs()
+    expected, found = worker.reference.inferences.outputs(), split.inferences.outputs()
     assert len(found) == 33
     assert relative_error(found, expected) < 1e-5
     worst = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
@@ -160,8 +161,8 @@ def test_32_tokens_on_two_devices_are_those_of_one() -> None:
 def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
-    assert backend.reference_outputs.separate is not None  # before the inputs change
-    steps = [list(step) for step in backend.samples[0]]
+    assert worker_of(backend).reference_outputs.separate is not None  # before the inputs change
+    steps = [list(step) for step in worker_of(backend).samples[0]]
     steps[0][0] = 1 + steps[0][0]
     monkeypatch.setattr(backend, "samples", [steps])
     measured = backend.evaluate(halves(backend))

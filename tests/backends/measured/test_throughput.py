@@ -10,12 +10,11 @@ import openvino as ov
 import pytest
 from foreign_models import make_decoder
 from openvino import opset13 as ops
-from testbed import make, step
+from testbed import make, measure_here, step, worker_of
 
 from placement_gym.backends import EngineFailureError
-from placement_gym.backends.measured import TimingProtocol, in_flight, timing
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, in_flight, timing
 from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
-from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.stages import StagedRequest
 from placement_gym.backends.measured.throughput import list_streams
 from placement_gym.base import UserError
@@ -54,7 +53,7 @@ def problem(devices: tuple[DeviceSpec, ...]) -> Problem:
 
 def build(devices: tuple[DeviceSpec, ...] = TWO, **protocol: Any) -> MeasuredBackend:
     options = {**ONCE, "objective": "throughput", **protocol}
-    return MeasuredBackend(
+    return measure_here(
         ov.Core(), load_model(chain()), problem(devices), "auto",
         TimingProtocol(**options),
     )  # fmt: skip
@@ -67,7 +66,7 @@ def test_a_split_has_its_requests_and_a_single_device_its_best() -> None:
     assert (split.n_submodels, split.n_submodels_expected) == (2, 2)
     alone = backend.evaluate(np.ones_like(SPLIT))
     assert alone.requests in (1, 2)
-    assert backend.in_flight.best.keys() == {0, 1}  # the reference device, and this one
+    assert worker_of(backend).in_flight.best.keys() == {0, 1}  # the reference device, and this one
     assert build(requests=5).evaluate(SPLIT).requests == 5
 
 
@@ -94,7 +93,7 @@ def test_submodels_of_a_device_that_states_its_threads_take_turns() -> None:
 
 
 def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
-    in_flight = backend.compile(assignment).inferences
+    in_flight = worker_of(backend).compile(assignment).inferences
     assert isinstance(in_flight, InFlight)
     return [type(lane) for lane in in_flight.lanes]
 
@@ -112,7 +111,7 @@ def test_streams_and_requests_of_a_single_device_give_the_most_results(
         return 8.0 if (streams, in_flight.requests) == best else 10.0
 
     monkeypatch.setattr(InFlight, "time_window", scripted)
-    assert backend.in_flight.find_best(0, 8) == best
+    assert worker_of(backend).in_flight.find_best(0, 8) == best
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_requests_with_different_inputs_show_that_they_overwrite_each_other() ->
 
 def test_generated_inputs_in_flight_differ() -> None:
     backend = build()
-    in_flight = backend.compile(SPLIT).inferences
+    in_flight = worker_of(backend).compile(SPLIT).inferences
     assert isinstance(in_flight, InFlight)
     (lane,) = in_flight.lanes
     assert isinstance(lane, QueueLane)
@@ -275,9 +274,9 @@ def test_objectives_share_neither_references_nor_sessions() -> None:
     assert backend.with_protocol(backend.protocol).session is backend.session
     assert latency.evaluate(SPLIT).requests is None
     backend.evaluate(SPLIT)
-    own = backend.references["throughput"]
+    own = worker_of(backend).references["throughput"]
     backend.protocol = latency.protocol  # as a worker does for each request
-    assert backend.reference is not own
+    assert worker_of(backend).reference is not own
     assert backend.measure_once(SPLIT).requests is None
 
 

@@ -1,65 +1,122 @@
-"""The base of measuring backends: repeated attempts, warnings and the session's findings."""
+"""The measured backend: it asks an engine, again where that fails, and keeps what it found."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import sleep
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from placement_gym.backends import Batch, EngineFailureError, Measurement
+from placement_gym.backends.measured.aliases import uses_aliases
+from placement_gym.backends.measured.engine import Engine, OnRounds
 from placement_gym.backends.measured.health import Session, settle_reference
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.base import EngineError, FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     from placement_gym.problem.costs import CostTable
 
 T = TypeVar("T")
-OnRounds = Callable[[float, Sequence[Measurement]], object]
-"""Called in each round of ``remeasure``, and after it: the number of rounds, a part of one
-included, and the measurements by whole ones."""
 
 
-class MeasuringBackend(ABC):
+class MeasuredBackend:
     """A ``Backend`` on an engine that may refuse, hang, die or report invalid latencies.
 
-    ``failures.POLICIES`` has the reaction to each.
+    ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
+    or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
+    fails too. Finalists are measured in a process that has measured nothing before.
 
     Args:
+        engine: Compiles and times placements.
         problem: Units and devices.
-        alias: Whether devices get alias names, so that HETERO keeps submodels apart.
+        profile: Returns the cost table of this backend.
+        split: See ``placement_gym.compile_model``.
         protocol: How often things run.
 
     Attributes:
+        alias: Whether devices get alias names, so that HETERO keeps submodels apart.
         session: Findings of earlier measurements.
         on_rounds: See ``OnRounds``.
+        owns_engine: Whether ``close`` ends the engine.
+
+    Raises:
+        UserError: Unknown split, or one that the devices do not allow.
     """
 
-    def __init__(self, problem: Problem, alias: bool, protocol: TimingProtocol) -> None:
-        self.problem = problem
-        self.alias = alias
-        self.protocol = protocol
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        profile: Callable[[MeasuredBackend], CostTable],
+        split: str = "auto",
+        protocol: TimingProtocol | None = None,
+    ) -> None:
+        self.engine, self.problem, self.profile = engine, problem, profile
+        self.alias = uses_aliases(split, problem.devices)
+        self.protocol = protocol or TimingProtocol()
         self.session = Session()
         self.on_rounds: OnRounds | None = None
+        self.owns_engine = True
 
-    @property
-    @abstractmethod
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        """The same engine with another protocol; with another objective also a new session."""
+        backend = copy(self)
+        backend.protocol, backend.on_rounds, backend.owns_engine = protocol, None, False
+        backend.__dict__.pop("reference_ms", None)
+        if protocol.objective != self.objective:
+            backend.session = Session()
+        return backend
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Have the engine answer: a property of ``Worker``, or what a method of it returns.
+
+        Raises:
+            EngineFailureError: It failed; its kind says what follows.
+            UserError: It cannot answer for a reason that the user can remove.
+        """
+        return self.engine.ask(question, self.protocol, *arguments)
+
+    def request(self, question: str, *arguments: Any) -> Any:
+        """As ``ask``, and again as ``failures.POLICIES`` allows.
+
+        Raises:
+            EngineError: The engine cannot do it.
+        """
+        try:
+            return self.retry(lambda: self.ask(question, *arguments))
+        except EngineFailureError as error:
+            raise EngineError(f"{question.replace('_', ' ')} failed: {error}") from error
+
+    @cached_property
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first needed."""
+        return float(self.request("reference_ms"))
 
-    @property
-    @abstractmethod
+    @cached_property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
+        return float(self.request("tolerance"))
 
-    @abstractmethod
+    @cached_property
+    def steady(self) -> list[bool]:
+        """(n_outputs,) whether the reference device computes an output again.
+
+        Of others, which depend on random numbers, only shapes are compared.
+        """
+        return list(self.request("steady"))
+
+    @cached_property
+    def comparison_rules(self) -> list[str]:
+        """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
+        return list(self.request("comparison_rules"))
+
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
 
@@ -70,8 +127,9 @@ class MeasuringBackend(ABC):
         Raises:
             EngineFailureError: It failed; its kind says what follows.
         """
+        measured: Measurement = self.ask("measure_once", assignment, rival)
+        return measured
 
-    @abstractmethod
     def check_reference(self) -> None:
         """Compile the reference device unless that is done, and check its outputs.
 
@@ -79,21 +137,8 @@ class MeasuringBackend(ABC):
             UserError: They are not finite.
             EngineError: It does not run.
         """
+        self.request("check_reference")
 
-    @property
-    @abstractmethod
-    def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device computes an output again.
-
-        Of others, which depend on random numbers, only shapes are compared.
-        """
-
-    @property
-    @abstractmethod
-    def comparison_rules(self) -> list[str]:
-        """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
-
-    @abstractmethod
     def output_error(self, assignment: IntArray) -> float:
         """Relative error of a placement's outputs; infinite if not finite, or of other shapes.
 
@@ -101,8 +146,8 @@ class MeasuringBackend(ABC):
             UserError: The reference device computes the model wrong.
             EngineFailureError: It does not run.
         """
+        return float(self.ask("output_error", assignment))
 
-    @abstractmethod
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         """(n_operators,) relative errors of operators on a device, one by one.
 
@@ -115,8 +160,8 @@ class MeasuringBackend(ABC):
         Raises:
             EngineFailureError: They do not run.
         """
+        return np.array(self.ask("operator_errors", device, selected), dtype=np.float64)
 
-    @abstractmethod
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """(n_operators,) median ms of each operator on a device alone, by its counters.
 
@@ -124,31 +169,32 @@ class MeasuringBackend(ABC):
             device: Index of the device.
             prefill: Of a model with state, its prefill alone instead of the whole scenario.
         """
+        return np.array(self.request("measure_operators", device, prefill), dtype=np.float64)
 
-    @abstractmethod
-    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """See ``Backend.remeasure``."""
-
-    @abstractmethod
     def own_choice(self, plugin: str) -> IntArray:
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
+        return np.array(self.request("own_choice", plugin), dtype=np.int64)
 
-    @abstractmethod
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """See ``Backend.remeasure``.
+
+        Raises:
+            EngineError: One of them does not run; finalists are placements that did.
+        """
+        with self.engine.separate(self.on_rounds) as engine:
+            backend = copy(self)
+            backend.engine = engine
+            measured: list[Measurement] = backend.request("remeasure", list(assignments))
+            return measured
+
     def restart(self) -> None:
-        """Restart the engine's process, if it has one."""
+        """Drop what the engine holds, its process included; the next question starts it again."""
+        self.engine.restart()
 
-    @abstractmethod
     def close(self) -> None:
-        """Release the engine; it starts again if it is needed."""
-
-    def with_protocol(self, protocol: TimingProtocol) -> Self:
-        """The same engine with another protocol; with another objective also a new session."""
-        backend = type(self).__new__(type(self))
-        vars(backend).update(vars(self))
-        backend.protocol, backend.on_rounds = protocol, None
-        if protocol.objective != self.objective:
-            backend.session = Session()
-        return backend
+        """End the engine, unless it is that of another backend; a question starts it again."""
+        if self.owns_engine:
+            self.engine.restart()
 
     @property
     def objective(self) -> str:
@@ -265,9 +311,9 @@ class MeasuringBackend(ABC):
         """Zeros, as start times are not measured; see ``Backend.start_ms``."""
         return np.zeros(len(assignment))
 
-    @abstractmethod
     def cost_table(self) -> CostTable:
         """This machine's profile of the problem, a full one if it is kept, else a quick one.
 
         On three models optima of quick profiles were as fast as those of full ones, measured.
         """
+        return self.profile(self)

@@ -1,14 +1,15 @@
-"""The measured backend in this process: OpenVINO HETERO, timed against a single device."""
+"""What compiles and times placements: OpenVINO HETERO, against a single device."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
+from placement_gym.backends.measured.engine import Engine, EngineProcess, OnRounds
 from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
@@ -38,14 +39,54 @@ if TYPE_CHECKING:
     import openvino as ov
 
     from placement_gym.backends.measured.throughput import ThroughputCompiler
-    from placement_gym.problem.costs import CostTable
 
 FINAL_WARMUP = 3
 """Largest number of inferences before a finalist's first counted one, and the reference's."""
-Remeasure = Callable[[Sequence[IntArray], TimingProtocol], list[Measurement]]
 
 
-class MeasuredBackend(MeasuringBackend):
+class LocalEngine(Engine):
+    """A worker in this process: for debugging, and for extensions that it has loaded.
+
+    Finalists are still measured in a new process: this one's caches, threads and memory differ from
+    those of a program that serves the placement.
+
+    Args:
+        worker: The worker.
+        elsewhere: Measures finalists; None measures them here.
+    """
+
+    def __init__(self, worker: Worker, elsewhere: EngineProcess | None = None) -> None:
+        self.worker, self.elsewhere = worker, elsewhere
+
+    def __getstate__(self) -> Any:
+        """Refuse to pickle: OpenVINO runs in this process.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            "an environment made with isolate=False measures in this process and cannot be "
+            "pickled: make it with isolate=True, or in the other process"
+        )
+
+    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        self.worker.protocol = protocol
+        return self.worker.answer(question, *arguments)
+
+    def restart(self) -> None:
+        """Drop the compiled reference; the process stays."""
+        self.worker.close()
+
+    @contextmanager
+    def separate(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
+        if self.elsewhere is None:
+            yield self
+            return
+        with self.elsewhere.separate(on_rounds) as engine:
+            yield engine
+
+
+class Worker:
     """Compiles and times placements of one model, in this process.
 
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
@@ -58,10 +99,11 @@ class MeasuredBackend(MeasuringBackend):
         model: As ``load_model`` returns it; not changed.
         problem: Units of ``model``, and devices.
         split: See ``placement_gym.compile_model``.
-        protocol: How often things run.
-        remeasure_elsewhere: Measures finalists in a new process; None measures them in this one.
         reporter: Receives every step.
         tolerance: See ``MeasuredEnv``.
+
+    Attributes:
+        protocol: How often things run in what is asked next.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -73,16 +115,12 @@ class MeasuredBackend(MeasuringBackend):
         model: ov.Model,
         problem: Problem,
         split: str = "auto",
-        protocol: TimingProtocol | None = None,
-        remeasure_elsewhere: Remeasure | None = None,
         reporter: Reporter | None = None,
         tolerance: float | None = None,
     ) -> None:
-        alias = uses_aliases(split, problem.devices)
-        super().__init__(problem, alias, protocol or TimingProtocol())
-        self.core = core
-        self.model = model
-        self.remeasure_elsewhere = remeasure_elsewhere
+        self.core, self.model, self.problem = core, model, problem
+        self.alias = uses_aliases(split, problem.devices)
+        self.protocol = TimingProtocol()
         self.reporter = reporter or Reporter()
         self.request = problem.units.graph.request
         self.samples = [draw(self.request, model, n) for n in range(self.request.n_samples)]
@@ -93,22 +131,24 @@ class MeasuredBackend(MeasuringBackend):
         self.owner = os.getpid()
         register(core, problem.devices)
 
-    def __getstate__(self) -> Any:
-        """See ``pickle``.
+    def answer(self, question: str, *arguments: Any) -> Any:
+        """The value of a property, or what a method returns, while no other process measures.
 
         Raises:
-            UserError: Always: OpenVINO runs in this process.
+            EngineError: This process is a fork of the one that made the worker; or the engine
+                failed.
+            UserError: See ``Engine.ask``.
         """
-        raise UserError(
-            "an environment made with isolate=False measures in this process and cannot be "
-            "pickled: make it with isolate=True, or in the other process"
-        )
+        with self.lock():
+            attribute = getattr(self, question)
+            return attribute(*arguments) if callable(attribute) else attribute
 
-    def lock(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self) -> Iterator[None]:
         """The measurement lock.
 
         Raises:
-            EngineError: This process is a fork of the one that made the backend.
+            EngineError: This process is a fork of the one that made the worker.
         """
         if os.getpid() != self.owner:
             raise EngineError(
@@ -116,25 +156,17 @@ class MeasuredBackend(MeasuringBackend):
                 "OpenVINO's threads do not survive a fork: make the environment in the "
                 "process that uses it, or start that one by 'spawn'"
             )
-        return measurement_lock(self.reporter)
-
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self, quick=True)
+        with measurement_lock(self.reporter):
+            yield
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
-        with self.lock():
-            self.check_reference()  # compiled first, so that compile_s is the candidate's
-            try:
-                # The reference needs no second copy: its speed-up over itself is 1 by definition.
-                is_reference = np.array_equal(assignment, self.reference_placement)
-                candidate = self.reference if is_reference else self.compile_and_check(assignment)
-                return self.time_candidate(candidate, rival)
-            except UserError:
-                raise
-            except Exception as error:
-                raise classify(error) from error
+        """See ``MeasuredBackend.measure_once``."""
+        self.check_reference()  # compiled first, so that compile_s is the candidate's
+        with classified_failures():
+            # The reference needs no second copy: its speed-up over itself is 1 by definition.
+            is_reference = np.array_equal(assignment, self.reference_placement)
+            candidate = self.reference if is_reference else self.compile_and_check(assignment)
+            return self.time_candidate(candidate, rival)
 
     def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
         """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
@@ -147,15 +179,6 @@ class MeasuredBackend(MeasuringBackend):
         measure_s = perf_counter() - start_s
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
-    def with_protocol(self, protocol: TimingProtocol) -> Self:
-        other = super().with_protocol(protocol)
-        other.reference_outputs = self.reference_outputs.of(other)
-        return other
-
-    def restart(self) -> None:
-        """Drop the compiled reference; the process stays."""
-        self.close()
-
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """A race over several compilations; the first is the others' reference.
 
@@ -166,8 +189,6 @@ class MeasuredBackend(MeasuringBackend):
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        if self.remeasure_elsewhere is not None:
-            return self.remeasure_elsewhere(assignments, self.protocol)
         race, protocol = Race(len(assignments)), self.protocol
         compiled: list[list[Compilation]] = [[] for _ in assignments]
         measured: list[Measurement] = []
@@ -176,21 +197,16 @@ class MeasuredBackend(MeasuringBackend):
         def count(part_of_round: float = 0.0) -> None:
             self.reporter.count(len(race.compilations) + part_of_round, measured)
 
-        with self.lock():
-            try:
-                while len(race.compilations) < most_rounds:
-                    self.run_round(assignments, race, compiled, count)
-                    measured = self.summarize_race(race, compiled)
-                    count()
-                    race.drop_slower(protocol.noise)
-                    if race.is_decided(protocol.noise, protocol.final_noise):
-                        break
-                    round_s = (perf_counter() - start_s) / len(race.compilations)
-                    most_rounds = protocol.most_rounds(round_s)
-            except UserError:
-                raise
-            except Exception as error:
-                raise classify(error) from error
+        with classified_failures():
+            while len(race.compilations) < most_rounds:
+                self.run_round(assignments, race, compiled, count)
+                measured = self.summarize_race(race, compiled)
+                count()
+                race.drop_slower(protocol.noise)
+                if race.is_decided(protocol.noise, protocol.final_noise):
+                    break
+                round_s = (perf_counter() - start_s) / len(race.compilations)
+                most_rounds = protocol.most_rounds(round_s)
         return measured
 
     def summarize_race(
@@ -265,31 +281,25 @@ class MeasuredBackend(MeasuringBackend):
 
     def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
         """Run a placement of the model with more outputs, one request alone."""
-        variant = self.with_protocol(self.protocol)
+        variant = copy(self)
         variant.model = model
         return compile_candidate(variant, assignment).outputs()
 
     def output_error(self, assignment: IntArray) -> float:
-        with self.lock():
-            self.check_reference()
-            try:
-                outputs = self.compile(assignment).outputs()
-                return self.reference_outputs.find_error(outputs, assignment)
-            except UserError:
-                raise
-            except Exception as error:
-                raise classify(error) from error
+        """See ``MeasuredBackend.output_error``."""
+        self.check_reference()
+        with classified_failures():
+            outputs = self.compile(assignment).outputs()
+            return self.reference_outputs.find_error(outputs, assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
+        """See ``MeasuredBackend.operator_errors``."""
         from placement_gym.backends.measured.operator_errors import measure_operator_errors
 
         if not self.request.separable:
             return np.full(len(selected), np.nan)
-        with self.lock():
-            try:
-                return measure_operator_errors(self, device, selected.astype(np.bool_))
-            except Exception as error:
-                raise classify(error) from error
+        with classified_failures():
+            return measure_operator_errors(self, device, selected.astype(np.bool_))
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement as the objective runs it, set the inputs and run it once."""
@@ -298,15 +308,22 @@ class MeasuredBackend(MeasuringBackend):
         return self.in_flight.compile(assignment, self.protocol.requests, self.protocol.window)
 
     @property
+    def objective(self) -> str:
+        return self.protocol.objective
+
+    @property
     def tolerance(self) -> float:
+        """See ``MeasuredBackend.tolerance``."""
         return self.reference_outputs.tolerance
 
     @property
     def steady(self) -> list[bool]:
+        """See ``MeasuredBackend.steady``."""
         return self.reference_outputs.steady
 
     @property
     def comparison_rules(self) -> list[str]:
+        """See ``MeasuredBackend.comparison_rules``."""
         return self.reference_outputs.choosing.list_rules()
 
     @cached_property
@@ -337,6 +354,7 @@ class MeasuredBackend(MeasuringBackend):
         return self.reference_arms[self.objective]
 
     def check_reference(self) -> None:
+        """See ``MeasuredBackend.check_reference``."""
         try:
             _ = self.reference, self.reference_outputs.expected, self.steady
         except UserError:
@@ -349,23 +367,22 @@ class MeasuredBackend(MeasuringBackend):
 
     @property
     def reference_ms(self) -> float:
-        objective = self.protocol.objective
-        if objective not in self.reference_times_ms:
-            with self.lock():
-                self.check_reference()
-                measured = self.time_candidate(self.reference, rival=0.0)
-            self.reference_times_ms[objective] = measured.reference_ms
-        return self.reference_times_ms[objective]
+        """See ``MeasuredBackend.reference_ms``."""
+        if self.objective not in self.reference_times_ms:
+            self.check_reference()
+            measured = self.time_candidate(self.reference, rival=0.0)
+            self.reference_times_ms[self.objective] = measured.reference_ms
+        return self.reference_times_ms[self.objective]
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        with self.lock():
-            return counters.measure_operator_times(self, device, prefill)
+        """See ``MeasuredBackend.measure_operators``."""
+        return counters.measure_operator_times(self, device, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
+        """See ``MeasuredBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
-        with self.lock():
-            self.reporter.beat("OpenVINO's own choice")
-            device_of = place(self.core, self.model, self.problem)
+        self.reporter.beat("OpenVINO's own choice")
+        device_of = place(self.core, self.model, self.problem)
         return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
 
     def close(self) -> None:
@@ -373,3 +390,14 @@ class MeasuredBackend(MeasuringBackend):
         self.references.clear()
         self.reference_arms.clear()
         self.reference_outputs.forget()
+
+
+@contextmanager
+def classified_failures() -> Iterator[None]:
+    """Raise whatever the engine does wrong as one of its failures; errors of the user stay."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise classify(error) from error
