@@ -22,7 +22,7 @@ import pytest
 from hypothesis import settings
 
 from placement_gym.backends.measured import assembly, build_measured_backend, profile_path
-from placement_gym.backends.measured.inspection import Inspection
+from placement_gym.backends.measured.engine import Inspection
 from placement_gym.backends.measured.kept_profiles import keep
 from placement_gym.backends.simulated import build
 from placement_gym.base.processes.signal_stack import SignalStack

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 from unittest.mock import patch
 
-from placement_gym.backends.measured import inspecting, inspector
+from placement_gym.backends.measured import inspector
 from placement_gym.base.processes import serve
 from placement_gym.models import load_model, spec
 
@@ -24,7 +24,7 @@ def crash_on_files(model: str, *sizes: Any) -> Any:
 
 if __name__ == "__main__":
     with (
-        patch.object(inspecting, "query_primitives", crash),
-        patch.object(spec, "load", crash_on_files),
+        patch.object(inspector, "query_primitives", crash),
+        patch.object(spec, "load_model", crash_on_files),
     ):
         serve(inspector.Inspector)

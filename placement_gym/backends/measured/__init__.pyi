@@ -1,4 +1,3 @@
-from .aliases import uses_aliases as uses_aliases
 from .assembly import build_measured_backend as build_measured_backend
 from .assembly import inspect_and_group as inspect_and_group
 from .backend import MeasuredBackend as MeasuredBackend
@@ -14,14 +13,15 @@ from .kept_profiles import kept_profile as kept_profile
 from .kept_profiles import load_kept_profile as load_kept_profile
 from .kept_profiles import load_or_measure as load_or_measure
 from .kept_profiles import profile_path as profile_path
+from .outputs import F32_TOLERANCE as F32_TOLERANCE
 from .profile import check_can_be_profiled as check_can_be_profiled
 from .profile import check_several as check_several
 from .profile import holds_model as holds_model
 from .profile import n_measurements as n_measurements
 from .profile import sample_fit_placements as sample_fit_placements
+from .recipe import uses_aliases as uses_aliases
 from .stages import StagedModel as StagedModel
 from .stages import compile_cut as compile_cut
 from .timing_protocol import FOR_RANKING as FOR_RANKING
 from .timing_protocol import QUICK as QUICK
 from .timing_protocol import TimingProtocol as TimingProtocol
-from .tolerance import F32_TOLERANCE as F32_TOLERANCE

@@ -12,9 +12,9 @@ from placement_gym.backends.measured.engine import (
     TIMEOUT_S,
     Engine,
     EngineProcess,
+    Inspection,
     inspect_in_new_process,
 )
-from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import BoolArray, UserError, check_positive, name_first, warn_user
@@ -119,7 +119,7 @@ def load_and_inspect_here(
     spec: ModelSpec, devices: Sequence[DeviceSpec]
 ) -> tuple[ov.Model, Inspection]:
     """Load a model, and inspect it in this process."""
-    from placement_gym.backends.measured.inspecting import inspect
+    from placement_gym.backends.measured.inspector import inspect
 
     model = spec.load()
     request = make_request(model, spec.scenario, spec.inputs)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from placement_gym.backends import Batch, EngineFailureError, Measurement
-from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.engine import Engine, OnRounds
-from placement_gym.backends.measured.health import Session, settle_reference
+from placement_gym.backends.measured.interference import Session, settle_reference
+from placement_gym.backends.measured.recipe import uses_aliases
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, FloatArray, IntArray, UserError
 from placement_gym.problem import Problem

@@ -7,20 +7,35 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from placement_gym.backends import EngineFailureError, Kind, Measurement, check_values
-from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedError, RemoteError
 from placement_gym.hardware import DeviceSpec
-from placement_gym.models import ModelSpec
+from placement_gym.models import FoundShapes, ModelSpec
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Operators and primitives of a model, as OpenVINO reports them.
+
+    Attributes:
+        operators: For each device, the names of the operators that it supports.
+        primitives: Operator to the primitive that the CPU executes; None if not requested.
+        found: Of each shape of the request the shapes that the data decide; empty without such.
+    """
+
+    operators: list[list[str]]
+    primitives: dict[str, str] | None
+    found: Sequence[FoundShapes] = field(default_factory=list)
+
 
 WORKER = "placement_gym.backends.measured.engine_process"
 INSPECTOR = "placement_gym.backends.measured.inspector"

@@ -6,15 +6,110 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.measured.inspecting import inspect
+from placement_gym.backends.measured.counters import query_primitives
+from placement_gym.backends.measured.engine import Inspection
+from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.base import UserError, last_line
 from placement_gym.base.processes import Parent, serve
-from placement_gym.hardware import DeviceSpec
-from placement_gym.models import ModelSpec
-from placement_gym.workloads import make_request
+from placement_gym.graph import WRITER
+from placement_gym.hardware import DeviceSpec, register
+from placement_gym.models import FoundShapes, ModelSpec, list_dynamic
+from placement_gym.workloads import Request, draw, make_request
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def inspect(
+    model: ov.Model,
+    devices: Sequence[DeviceSpec],
+    fused: bool = False,
+    reporter: Reporter | None = None,
+    exclusive: bool = True,
+    request: Request | None = None,
+) -> Inspection:
+    """Query the operators and primitives of a model from OpenVINO.
+
+    Args:
+        model: As ``load_model`` returns it.
+        devices: Devices that this machine has.
+        fused: Whether to list the primitives, which compiles the model for the CPU.
+        reporter: Receives every step.
+        exclusive: Whether to compile only while no other process measures.
+        request: What the model runs once where its data decide sizes.
+
+    Raises:
+        UserError: The model has such sizes, and does not run.
+    """
+    import openvino as ov
+
+    reporter = reporter or Reporter()
+    core, primitives = ov.Core(), None
+    register(core, devices)
+    # Names of one device differ in settings, and what is supported does not.
+    known: dict[str, list[str]] = {}
+    for device in devices:
+        if (name := device.plugin or device.name) not in known:
+            reporter.beat(f"asking what {device.name} supports")
+            known[name] = list(core.query_model(model, device.name))
+    operators = [known[device.plugin or device.name] for device in devices]
+    if fused:
+        with measurement_lock(reporter) if exclusive else nullcontext():
+            reporter.beat("compiling for primitives")
+            precision = {"INFERENCE_PRECISION_HINT": "f32"}
+            primitives = query_primitives(core, model, "CPU", precision)
+    found = find_shapes(core, model, request, reporter) if request else []
+    return Inspection(operators, primitives, found)
+
+
+def find_shapes(
+    core: ov.Core, model: ov.Model, request: Request, reporter: Reporter
+) -> list[FoundShapes]:
+    """Run a model once on the CPU to find the shapes that its data decide.
+
+    Raises:
+        UserError: It does not run on the sample inputs.
+    """
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    shapes = request.list_shapes(model)
+    undecided = list_dynamic((shapes[0].nodes or {}).values())
+    if not undecided:
+        return []
+    # Shapes are outputs instead of the tensors, which could fill the memory.
+    clone = model.clone()
+    nodes = {node.get_friendly_name(): node for node in clone.get_ops()}
+    ports = {
+        name: [port.get_source_output() for port in nodes[name].inputs()]
+        if nodes[name].get_type_name() in (WRITER, "Result")
+        else nodes[name].outputs()
+        for name in undecided
+    }
+    taps = [ops.result(ops.shape_of(port)) for of_node in ports.values() for port in of_node]
+    tapped = ov.Model(taps, clone.get_sinks(), clone.get_parameters(), "shapes")
+    found = []
+    try:
+        compiled = core.compile_model(tapped, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        engine_request = compiled.create_infer_request()
+        for inputs in draw(request, model):
+            reporter.beat("running the model once, as its data decide sizes")
+            engine_request.infer(dict(enumerate(inputs)))
+            values = iter([tensor.data.tolist() for tensor in engine_request.output_tensors])
+            found.append({name: [next(values) for _ in of_node] for name, of_node in ports.items()})
+    except RuntimeError as error:
+        raise UserError(
+            f"the data decide the size of {undecided[0]!r}, and on the sample inputs the model "
+            f"does not run on the CPU: {last_line(error)}"
+        ) from error
+    return [found[shaped.inference] for shaped in shapes]
+
 
 Json = dict[str, Any]
 

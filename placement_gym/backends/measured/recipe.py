@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from placement_gym.base import UserError
+from placement_gym.base import SPLITS, UserError, check_choice
 from placement_gym.graph import OpGraph
+from placement_gym.hardware import ALIASABLE, DeviceSpec
 from placement_gym.models import FoundShapes
 from placement_gym.problem import Problem
 
@@ -63,3 +64,18 @@ class Recipe:
                 "its file has changed since the environment was made, or it changes when it is "
                 "saved. Make the environment again, or pass isolate=False to measure here"
             )
+
+
+def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
+    """Return whether a split mode gives alias names to the devices that can have them.
+
+    Raises:
+        ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
+    """
+    check_choice("split", split, SPLITS)
+    unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
+    if split == "alias" and unaliasable:
+        raise UserError(
+            f"{unaliasable} cannot be given a second name: use split='hetero' or 'auto'"
+        )
+    return split != "hetero"

@@ -21,9 +21,10 @@ from placement_gym.backends.measured.outputs import (
     describe_unsteady,
     error_of_steady,
     find_steady,
+    find_tolerance,
+    measure_rounding,
     relative_error,
 )
-from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.base import EngineError, IntArray, UserError
 from placement_gym.graph import find_random, without_integer_kernels
 from placement_gym.hardware import compile_on, register

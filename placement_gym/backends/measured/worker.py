@@ -15,7 +15,6 @@ import numpy as np
 
 from placement_gym.backends import Measurement, check_values, classify
 from placement_gym.backends.measured import counters, hetero
-from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.candidate import (
     Compilation,
     CompiledPlacement,
@@ -24,8 +23,9 @@ from placement_gym.backends.measured.candidate import (
     summarize,
 )
 from placement_gym.backends.measured.engine import Engine, EngineProcess, OnRounds
-from placement_gym.backends.measured.health import mark_busy
+from placement_gym.backends.measured.interference import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.recipe import uses_aliases
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up

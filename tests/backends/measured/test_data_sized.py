@@ -25,8 +25,8 @@ from testbed import build_here
 
 import placement_gym
 from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, assembly
-from placement_gym.backends.measured.inspecting import inspect
-from placement_gym.backends.measured.inspection import Inspection
+from placement_gym.backends.measured.engine import Inspection
+from placement_gym.backends.measured.inspector import inspect
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.deployment import (

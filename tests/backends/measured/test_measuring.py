@@ -12,7 +12,7 @@ from scripted_engine import Answer, ScriptedEngine
 
 from placement_gym.backends import EngineFailureError, Kind, Measurement
 from placement_gym.backends.measured import backend as measured_backend
-from placement_gym.backends.measured import health
+from placement_gym.backends.measured import interference
 from placement_gym.base import EngineError
 from placement_gym.envs import DevicePlacementEnv
 
@@ -29,7 +29,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
     monkeypatch.setattr(measured_backend, "sleep", pauses.append)
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    monkeypatch.setattr(health, "is_visible", lambda: False)
+    monkeypatch.setattr(interference, "is_visible", lambda: False)
     return pauses
 
 
@@ -130,7 +130,7 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
 def test_where_interference_is_seen_nothing_else_is_doubted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health, "is_visible", lambda: True)
+    monkeypatch.setattr(interference, "is_visible", lambda: True)
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     taken = Measurement(5.0, 12.0, 9.0, noise=0.02, warning="other programs took 46% of the time")
     engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, warning=""), taken])

@@ -9,7 +9,7 @@ import openvino as ov
 import pytest
 
 from placement_gym.backends.measured.assembly import find_supported
-from placement_gym.backends.measured.inspecting import inspect
+from placement_gym.backends.measured.inspector import inspect
 from placement_gym.graph import group
 from placement_gym.graph.extract import extract
 from placement_gym.hardware import resolve_devices

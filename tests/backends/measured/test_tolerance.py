@@ -18,10 +18,15 @@ from placement_gym.backends.measured import QUICK as QUICK_PROFILE
 from placement_gym.backends.measured import MeasuredBackend, build_measured_backend
 from placement_gym.backends.measured.engine import EngineProcess
 from placement_gym.backends.measured.engine_process import build_worker
-from placement_gym.backends.measured.outputs import check_expected, compare_outputs, relative_error
+from placement_gym.backends.measured.outputs import (
+    check_expected,
+    compare_outputs,
+    find_tolerance,
+    measure_rounding,
+    relative_error,
+)
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.base import UserError
 from placement_gym.deployment.faults import FaultFinder
 from placement_gym.graph import without_integer_kernels
