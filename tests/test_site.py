@@ -33,7 +33,7 @@ from placement_gym.graph import Structure
 from placement_gym.graph.extract import extract
 from placement_gym.hardware import PRESETS
 from placement_gym.problem import Placement
-from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.with_state import Conversation
 
 pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")
 """A reader who copies the code sees no warning."""

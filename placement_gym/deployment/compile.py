@@ -14,9 +14,8 @@ from placement_gym.backends.measured import (
     uses_aliases,
 )
 from placement_gym.base import UserError, warn_user
-from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph import OpGraph, extract_spec
-from placement_gym.models import is_stateful, join_names, list_members
+from placement_gym.models import is_stateful, join_names, list_members, number, prepare
 from placement_gym.problem import Placement
 from placement_gym.workloads import PhasedModel
 
@@ -164,3 +163,20 @@ def compile_stages(
     devices = placement.operator_devices(graph)
     (staged,) = compile_cut(core, ready, graph, devices, placement.devices, config)
     return staged
+
+
+def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
+    """Prepare a model, or a copy of it, as it was when the placement was made.
+
+    Args:
+        placement: Made for this model, or for the file that it was read from.
+        model: Any model.
+        in_place: Whether the model itself is changed.
+    """
+    ready = model if in_place else model.clone()
+    # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that
+    # it reads or reshapes a model: they get the numbers that files had where they were planned.
+    if placement.structure is None:
+        known = {node for nodes in placement.members.values() for node in nodes}
+        number(node for node in ready.get_ordered_ops() if node.get_friendly_name() not in known)
+    return prepare(ready, inputs=placement.spec.inputs)

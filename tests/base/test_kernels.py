@@ -24,7 +24,7 @@ from placement_gym.base import (
     progress_bar,
     structs,
 )
-from placement_gym.base.kernel_cache import (
+from placement_gym.base.kernels import (
     HomeCacheLocator,
     KernelCache,
     KernelFiles,

@@ -25,7 +25,7 @@ from placement_gym.models import load_model
 from placement_gym.problem import Placement, Problem
 from placement_gym.problem.costs import analytic
 from placement_gym.workloads import LATENCY, THROUGHPUT
-from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.with_state import Conversation
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 CANDIDATES = [

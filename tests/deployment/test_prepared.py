@@ -22,8 +22,7 @@ from placement_gym.deployment import (
     compile_stages,
     export_placement,
 )
-from placement_gym.deployment.compile import cut
-from placement_gym.deployment.prepared import prepare_for
+from placement_gym.deployment.compile import cut, prepare_for
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Placement, PlacementMismatchError
 

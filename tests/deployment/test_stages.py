@@ -33,8 +33,8 @@ from placement_gym.hardware import DeviceSpec
 from placement_gym.models import InputReader, load_model, read_values
 from placement_gym.problem import Placement
 from placement_gym.workloads import draw
-from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads.with_state import Conversation
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 

@@ -28,10 +28,15 @@ from placement_gym.view.figures import (
     draw_placement,
     save,
 )
-from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
 from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
-from placement_gym.view.figures.placement import MAX_AREA_PT2, MAX_EDGES, edge_bytes
+from placement_gym.view.figures.placement import (
+    COLUMN_IN,
+    LANE_IN,
+    MAX_AREA_PT2,
+    MAX_EDGES,
+    edge_bytes,
+)
 from placement_gym.view.figures.style import CROSSING
 from placement_gym.view.page import PICTURES
 

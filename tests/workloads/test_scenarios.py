@@ -23,8 +23,7 @@ from placement_gym.base import UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.workloads import draw, make_request
-from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.signal import Signal
+from placement_gym.workloads.with_state import Conversation, Signal
 
 ENCODER = "encoder_hidden_states"
 

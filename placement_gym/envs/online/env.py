@@ -22,11 +22,10 @@ from placement_gym.base import (
     flat_keywords,
 )
 from placement_gym.envs import RENDER_MODES
-from placement_gym.envs.online.kernel import State, Trace
+from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, Trace, look, serve
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.proposals import propose_plans
-from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.envs.online.traces import (
     PER_SPLIT,
     SPLITS,
@@ -277,3 +276,54 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             title=f"request {self.request + 1} of {len(self.trace.models)}; {latency}",
         )
         return render_pixels(figure)
+
+
+class SimulatedDevices:
+    """Plays one trace after another.
+
+    Args:
+        plans: The plans.
+        pace: See ``OnlineEnv``.
+    """
+
+    def __init__(self, plans: PlanTable, pace: float) -> None:
+        self.plans, self.tables, self.pace = plans, plans.tables, pace
+
+    def begin(self, trace: Trace, gap_ms: float) -> None:
+        """Begin a trace with idle devices that hold nothing.
+
+        Args:
+            trace: The trace.
+            gap_ms: Expected time between two requests.
+        """
+        n_devices, n_stages = len(self.plans.devices), len(self.tables.device)
+        self.trace, self.free_ms = trace, np.zeros(n_devices)
+        self.state = State(
+            np.zeros(n_devices),
+            np.ones(n_devices),
+            np.full(n_stages, -1),
+            np.array(self.plans.shares),
+            np.array([gap_ms]),
+        )
+
+    def look(self, request: int) -> State:
+        """The devices as a request arrives."""
+        look(self.trace, self.pace, self.free_ms, self.trace.arrivals_ms[request], self.state)
+        return self.state
+
+    def serve(self, request: int, plan: int) -> tuple[float, float]:
+        """Run a request by a plan of its model.
+
+        Returns:
+            Its latency in ms, and bytes of weights that were loaded.
+        """
+        trace, mix, gap_ms = self.trace, self.state.mix, self.state.gap_ms
+        ms, loaded_bytes = serve(
+            self.tables, trace, self.pace, self.free_ms, self.state.used, request, plan
+        )
+        mix *= HISTORY_WEIGHT
+        mix[trace.models[request]] += 1.0 - HISTORY_WEIGHT
+        following = min(request + 1, len(trace.models) - 1)
+        last_ms = trace.arrivals_ms[following] - trace.arrivals_ms[request]
+        gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
+        return ms, loaded_bytes

@@ -17,8 +17,8 @@ from placement_gym.base import IntArray, UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.workloads import PhasedRun, draw
-from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.phased import PhasedRequest
+from placement_gym.workloads.with_state import Conversation
 
 SCENARIO = "chat-6-8"
 

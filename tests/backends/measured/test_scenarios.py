@@ -27,8 +27,8 @@ from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.solvers import propose_prefixes
 from placement_gym.workloads import draw
-from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.runs import StepsRun
+from placement_gym.workloads.with_state import Conversation
 
 
 class FakeRequest:

@@ -14,8 +14,7 @@ from graphs import chain
 from joint_oracle import JointOracle
 from oracle import Oracle
 
-from placement_gym.backends.simulated.fused_program import Fusion
-from placement_gym.backends.simulated.joint import JointSimulator
+from placement_gym.backends.simulated.joint import Fusion, JointSimulator
 from placement_gym.base import FloatArray
 from placement_gym.graph import OpGraph, Units, group
 from placement_gym.problem import LEVELS, Choices

@@ -16,7 +16,7 @@ from placement_gym.backends import Finalist, Measurement
 from placement_gym.base import UserError
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study import Study, publish_rows, read_make_kwargs, run_study, validate
-from placement_gym.bench.study.replay import compare_measurements
+from placement_gym.bench.study.row_checks import compare_measurements
 
 
 def test_true_rows_are_valid(folder: Path) -> None:

@@ -18,12 +18,17 @@ from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers import Kinds, interchangeable_devices
 from placement_gym.solvers import load_ms as divided_load_ms
-from placement_gym.solvers.pipelines import BY_CUT, contiguous, exact_pipeline, linear_pipeline
-from placement_gym.solvers.pipelines.contiguous import SplitSearch, price_devices
+from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline, pipeline
 from placement_gym.solvers.pipelines.ideal_chains import extend_chains
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
-from placement_gym.solvers.pipelines.pipeline import find_exact, find_linear, narrow
+from placement_gym.solvers.pipelines.pipeline import (
+    SplitSearch,
+    find_exact,
+    find_linear,
+    narrow,
+    price_devices,
+)
 
 SOLVERS = {"exact": exact_pipeline, "linear": linear_pipeline}
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
@@ -195,7 +200,7 @@ def test_tables_that_would_not_fit_are_refused_early() -> None:
 
 
 def test_borders_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contiguous, "BYTES_PER_ENTRY", contiguous.MAX_BYTES)
+    monkeypatch.setattr(pipeline, "BYTES_PER_ENTRY", pipeline.MAX_BYTES)
     backend = draw_backend(1, n=18)
     with pytest.raises(PipelineMemoryError, match="tensors on the borders"):
         exact_pipeline(backend.problem, backend.costs)
