@@ -89,7 +89,7 @@ def test_inception_training_is_solved_unlike_by_the_published() -> None:
 def cut_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small problems with a cut-off, which only larger ones need, and without."""
     if request.param == "cut-off":
-        monkeypatch.setattr(contiguous, "FEW_IDEALS", 0)
+        monkeypatch.setattr(pipeline, "FEW_IDEALS", 0)
 
 
 @pytest.mark.usefixtures("cut_off")
@@ -107,7 +107,7 @@ def test_no_pipeline_has_a_smaller_largest_load(axis: str, seed: int) -> None:
 def test_larger_problems_equal_the_published_recursion(
     axis: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contiguous, "FEW_IDEALS", 0)
+    monkeypatch.setattr(pipeline, "FEW_IDEALS", 0)
     backend = draw_backend(0, n=9, **AXES[axis])
     assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
 
@@ -118,7 +118,7 @@ def test_variants_equal_the_plain_recursion(
     axis: str, transfers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(2):
-        monkeypatch.setattr(contiguous, "FEW_IDEALS", 256 * seed)
+        monkeypatch.setattr(pipeline, "FEW_IDEALS", 256 * seed)
         backend = draw_backend(seed, n=4 + seed, kinds="ABBB", **AXES[axis])
         search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
         found = narrow(search, find_exact)
@@ -145,7 +145,7 @@ def test_stages_that_cost_something_are_worth_their_cost(axis: str) -> None:
 
 
 def test_a_split_is_found_where_one_order_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contiguous, "FEW_IDEALS", 0)
+    monkeypatch.setattr(pipeline, "FEW_IDEALS", 0)
     for seed in (2, 5, 16, 24, 25):
         backend = draw_backend(seed, n=6, kinds="BCC", limited=True, refused=0.5)
         with pytest.raises(ValueError, match="no contiguous split fits"):
