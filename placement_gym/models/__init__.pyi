@@ -1,4 +1,3 @@
-from .built_in import BUILT_IN as BUILT_IN
 from .built_in import GENERATED as GENERATED
 from .built_in import match_built_in as match_built_in
 from .data_shapes import DataShapes as DataShapes

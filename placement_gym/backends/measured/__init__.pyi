@@ -10,7 +10,6 @@ from .hetero import set_affinities as set_affinities
 from .interference import predict_interference as predict_interference
 from .kept_profiles import explain_interrupt as explain_interrupt
 from .kept_profiles import kept_profile as kept_profile
-from .kept_profiles import load_kept_profile as load_kept_profile
 from .kept_profiles import load_or_measure as load_or_measure
 from .kept_profiles import profile_path as profile_path
 from .outputs import F32_TOLERANCE as F32_TOLERANCE
