@@ -5,22 +5,14 @@ What ``__all__`` names is public, here and in ``placement_gym.solvers``; so are 
 first used, so that ``import placement_gym`` stays quick; it registers the environments.
 """
 
-from typing import Any
-
 import lazy_loader
 
 from envs_registry import register_envs
-from placement_gym.base import explain_removal
+from placement_gym.base import explain_on_import
 from placement_gym.version import VERSION
 
 __version__ = VERSION
 find_lazily, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if removal := explain_removal("name", name):  # an AttributeError says nothing on import
-        raise ImportError(f"placement_gym: {removal}")
-    return find_lazily(name)
-
+__getattr__ = explain_on_import(__name__, find_lazily)
 
 register_envs()

@@ -84,6 +84,7 @@ from .ratios import is_above_one as is_above_one
 from .ratios import is_below_one as is_below_one
 from .ratios import is_measurable as is_measurable
 from .ratios import join_noise as join_noise
+from .removed import explain_on_import as explain_on_import
 from .removed import explain_removal as explain_removal
 from .shown_task import show_step as show_step
 from .shown_task import show_waiting as show_waiting

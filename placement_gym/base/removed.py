@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 INPUTS = (
     "give inputs of these sizes, --inputs inputs.npz (inputs='inputs.npz'), or bind or bound the "
     "dimensions by --shape (shapes)"
@@ -44,3 +47,18 @@ def explain_removal(kind: str, name: object) -> str:
     """``"agent 'genetic' was removed: use search"``; empty if there never was such a name."""
     remedy = REMOVED[kind].get(str(name))
     return f"{kind} {name!r} was removed: {remedy}" if remedy else ""
+
+
+def explain_on_import(package: str, find: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Make ``__getattr__`` of a package: that of ``lazy_loader``, and an error for removed names.
+
+    Raises:
+        ImportError: By what it returns: of an AttributeError an import shows nothing.
+    """
+
+    def find_or_explain(name: str) -> Any:
+        if removal := explain_removal("name", name):
+            raise ImportError(f"{package}: {removal}")
+        return find(name)
+
+    return find_or_explain

@@ -1,3 +1,4 @@
+from .built_in import BUILT_IN as BUILT_IN
 from .built_in import GENERATED as GENERATED
 from .built_in import match_built_in as match_built_in
 from .data_shapes import DataShapes as DataShapes
@@ -16,7 +17,6 @@ from .given import states_sizes as states_sizes
 from .input_reader import InputReader as InputReader
 from .joining import inputs_of as inputs_of
 from .joining import name_members as name_members
-from .loading import ModelNotFoundError as ModelNotFoundError
 from .loading import is_model_file as is_model_file
 from .loading import load_model as load_model
 from .loading import model_of_placement as model_of_placement

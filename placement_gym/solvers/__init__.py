@@ -7,4 +7,7 @@ first used.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from placement_gym.base import explain_on_import
+
+find_lazily, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = explain_on_import(__name__, find_lazily)
