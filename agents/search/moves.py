@@ -23,7 +23,7 @@ PLACEMENT_SHARE = 0.5
 
 
 class Moves:
-    """Proposes changes of a row of decisions, see ``solvers.search.moves``.
+    """Proposes changes of a row of decisions, see ``solvers.search.RandomMoves``.
 
     Of every ``screen`` random moves, it proposes the one whose repaired result has the lowest sum
     of times and transfers. This is not the latency where devices work at the same time, but it
