@@ -216,7 +216,7 @@ RARE = (
     "schedules.event_fifo",
     "schedules.list",
     "solvers.tasks",
-    "workloads.conversation",
+    "workloads.with_state",
     "workloads.runs",
     "workloads.samples",
     "workloads.steps",

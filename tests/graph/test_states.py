@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset13 as ops
-from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.with_state import Conversation
 
 from placement_gym.graph import OpGraph, acyclic_submodels, group
 from placement_gym.graph.extract import extract

@@ -305,7 +305,7 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], said: str) -> None
 def test_sequences_run_on_states_of_their_own_in_threads_as_many_as_devices() -> None:
     env = make(make_decoder(), TWO, objective="throughput", scenario="chat-3-2")
     assignment = (np.arange(env.problem.n_units) >= 9).astype(np.int64)
-    in_flight = env.backend.inner.compile(assignment).inferences
+    in_flight = worker_of(env.backend.inner).compile(assignment).inferences
     assert in_flight.requests == 2
     assert [type(lane) for lane in in_flight.lanes] == [ThreadLane]
     in_flight.check(1e-4)  # each request runs twice

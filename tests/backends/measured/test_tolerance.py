@@ -210,7 +210,7 @@ def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated.engine, EngineProcess)
     built = build_worker(isolated.engine.recipe, ModelSpec("tiny"), Reporter())
-    assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
+    assert built.tolerance == 0.25
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan"), "much"])
