@@ -15,7 +15,7 @@ from placement_gym.bench.benchmark import BenchmarkTask
 from placement_gym.bench.study.spec import STUDIES
 from placement_gym.envs import play_episode
 
-MEASURED = {"measured", "measured-limits"}
+MEASURED = {"measured"}
 
 
 @pytest.fixture(autouse=True)
