@@ -21,6 +21,22 @@ from placement_gym.view.figures import COLOURS
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"
 BLUE, RED, GREEN, GREY = *COLOURS[:3], "#999999"
+MEASURED = FOLDER.parent / "results" / "measured-rows.jsonl"
+SHOWN = {
+    "single-device": "best single device",
+    "agents.stock:ppo": "PPO of Stable-Baselines3",
+    "placeto": "Placeto",
+    "random-blocks": "random blocks",
+    "hsdag": "HSDAG",
+    "prefix": "best prefix",
+    "milp": "exact solution of a profile",
+    "greedy": "greedy on a profile",
+    "search": "search on a profile",
+    "rnn": "RNN placer",
+    "annealing": "annealing",
+}
+"""Label of runs -> its name in the picture."""
+LEARNED = ("PPO of Stable-Baselines3", "Placeto", "HSDAG", "RNN placer")
 MODEL, DEVICES = "inception", "hsdag-paper"
 CPU_MS = 12.8
 """Of Inception-V3 on the CPU of ``hsdag-paper``, which is calibrated to it."""
@@ -57,12 +73,13 @@ def draw_overview(width: float) -> None:
     )
     figure = Figure(figsize=(width, 4.4 if width == WIDE else 6.0), layout="constrained")
     graph, bars = figure.subplots(2, 1, height_ratios=[1.15, 1])
-    draw_graph(graph, base.problem, assignment)
+    title = "Inception-V3 on a simulated CPU and GPU: the fastest placement"
+    draw_graph(graph, base.problem, assignment, title)
     draw_bars(bars, load_latencies(), names_above=width == NARROW)
     save(figure, "overview")
 
 
-def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
+def draw_graph(axes: Any, problem: Any, assignment: Any, title: str) -> None:
     units = problem.units.quotient
     across = assign_layers(units)
     down = spread_layers(across)
@@ -72,8 +89,7 @@ def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
         here = assignment == index
         label = f"{name}: {here.sum()} units"
         axes.scatter(across[here], down[here], area[here], COLOURS[index], label=label, zorder=2)
-    axes.set_title("Inception-V3 on a simulated CPU and GPU: the fastest placement",
-                   loc="left", fontsize=10, wrap=True)  # fmt: skip
+    axes.set_title(title, loc="left", fontsize=10, wrap=True)
     axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.0), frameon=False, ncols=2)
     axes.set_axis_off()
 
@@ -97,6 +113,46 @@ def draw_bars(axes: Any, latencies: dict[str, float], names_above: bool) -> None
         axes.set_yticks([])
     axes.invert_yaxis()
     axes.set_xlim(0, 15)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.tick_params(left=False, bottom=False, labelbottom=False)
+
+
+def draw_measured(width: float) -> None:
+    """README: a placement of ResNet-50 that was measured, and what each agent found."""
+    rows = [
+        row
+        for row in load_rows(MEASURED)
+        if row["model"] == "resnet" and len(row["devices"]) == 2 and row["label"] in SHOWN
+    ]
+    speedups = {
+        name: median(r["speedup_vs_best_single"] for r in rows if r["label"] == label)
+        for label, name in SHOWN.items()
+    }
+    best = max(rows, key=lambda row: float(row["speedup_vs_best_single"]))
+    env = gym.make("DevicePlacementSim-v0", model="resnet", devices=best["devices"])
+    problem: Any = placement_gym.placement_env(env).problem
+    names = placement_gym.Placement.of(problem, problem.single(0)).units
+    assignment = np.array([problem.device_names.index(best["placement"][unit]) for unit in names])
+    figure = Figure(figsize=(width, 4.8 if width == WIDE else 6.4), layout="constrained")
+    graph, bars = figure.subplots(2, 1, height_ratios=[1, 1.5])
+    draw_graph(graph, problem, assignment, "ResNet-50 on two devices: the fastest placement found")
+    draw_speedups(bars, dict(sorted(speedups.items(), key=lambda one: one[1])), width == NARROW)
+    save(figure, "measured")
+
+
+def draw_speedups(axes: Any, speedups: dict[str, float], names_above: bool) -> None:
+    colours = [GREEN if name in LEARNED else GREY for name in speedups]
+    height = 0.45 if names_above else 0.7
+    bars = axes.barh(list(speedups), list(speedups.values()), color=colours, height=height)
+    axes.bar_label(bars, [f"{value:.2f} x" for value in speedups.values()], padding=4)
+    if names_above:
+        for index, name in enumerate(speedups):
+            axes.text(0, index - 0.28, name, va="bottom", fontsize=8)
+        axes.set_yticks([])
+    axes.set_title("speed-up over the best single device, measured; learned agents in green",
+                   loc="left", fontsize=10, wrap=True)  # fmt: skip
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.9)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.tick_params(left=False, bottom=False, labelbottom=False)
 
@@ -168,6 +224,7 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
 if __name__ == "__main__":
     for width in (WIDE, NARROW):
         draw_overview(width)
+        draw_measured(width)
         draw_schedules(width)
         draw_gap(width)
     draw_episode()

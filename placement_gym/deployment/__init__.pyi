@@ -1,4 +1,4 @@
-from .check import check as check
+from .checking import check as check
 from .compile import apply_placement as apply_placement
 from .compile import compile_model as compile_model
 from .compile import compile_phases as compile_phases
@@ -7,7 +7,7 @@ from .evaluate import evaluate_placement as evaluate_placement
 from .export import export_phases as export_phases
 from .export import export_placement as export_placement
 from .export_onnxruntime import export_for_onnxruntime as export_for_onnxruntime
-from .fidelity import fidelity as fidelity
-from .plan import plan as plan
-from .profile import profile as profile
+from .planning import plan as plan
+from .prediction_errors import fidelity as fidelity
+from .profiling import profile as profile
 from .several import split_placement as split_placement

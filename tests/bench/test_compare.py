@@ -16,7 +16,7 @@ from studies import write_rows
 
 import placement_gym
 from placement_gym.base import UserError
-from placement_gym.bench.compare import Effort, find_stale_runs, plan_runs, summarize
+from placement_gym.bench.comparing import Effort, find_stale_runs, plan_runs, summarize
 from placement_gym.bench.report import comparison, comparison_files
 from placement_gym.bench.run import AgentSpec, BenchEnv, BenchEnvs, load_agent, load_rows
 from placement_gym.bench.run.agents import UnknownAgentError
@@ -211,7 +211,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("too large to draw")
 
-    monkeypatch.setattr("placement_gym.view.figures.placement.draw_placement", fail)
+    monkeypatch.setattr("placement_gym.view.figures.draw_placement", fail)
     with pictures():
         document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])

@@ -19,7 +19,7 @@ import placement_gym
 from placement_gym.base.telemetry import PACKAGE
 from placement_gym.cli import main
 from placement_gym.cli.tables import profile_table
-from placement_gym.deployment.profile import describe_profile
+from placement_gym.deployment.profiling import describe_profile
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -92,7 +92,7 @@ def test_a_defect_shows_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path:
     def broken(**kwargs: Any) -> None:
         raise TypeError("a defect")
 
-    monkeypatch.setattr("placement_gym.bench.compare.compare", broken)
+    monkeypatch.setattr("placement_gym.bench.compare", broken)
     with pytest.raises(TypeError, match="a defect"):
         main(["compare", *SIM, "--out", str(tmp_path)])
 
@@ -115,7 +115,7 @@ def test_a_study_gets_the_timeout_of_its_runs(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(
-        "placement_gym.bench.study.runner.run_study",
+        "placement_gym.bench.study.run_study",
         lambda *args, timeout_s, **kwargs: given.append(timeout_s) or [],
     )
     words = ["bench", "run", "mismatch", "--out", str(tmp_path)]

@@ -25,14 +25,14 @@ def interrupt(*args: Any, **kwargs: Any) -> None:
 @pytest.mark.parametrize(
     ("typed", "target", "kept"),
     [
-        ("compare -m tiny", "bench.compare.compare", "rerun the command"),
-        ("plan -m tiny", "deployment.plan.plan", "profile .* is kept"),
-        ("fidelity -m tiny", "deployment.fidelity.fidelity", "profile .* is kept"),
-        ("profile -m tiny", "deployment.profile.profile", "measures again"),
-        ("evaluate x.json", "deployment.evaluate.evaluate_placement", "nothing is kept"),
-        ("bench run mismatch --out OUT", "bench.study.runner.run_study", "are kept; rerun"),
-        ("bench report paper --out OUT", "bench.report.study.report_study", "in OUT/ are kept"),
-        ("bench validate --out OUT", "bench.study.row_checks.validate", "in OUT are kept"),
+        ("compare -m tiny", "bench.compare", "rerun the command"),
+        ("plan -m tiny", "deployment.plan", "profile .* is kept"),
+        ("fidelity -m tiny", "deployment.fidelity", "profile .* is kept"),
+        ("profile -m tiny", "deployment.profile", "measures again"),
+        ("evaluate x.json", "deployment.evaluate_placement", "nothing is kept"),
+        ("bench run mismatch --out OUT", "bench.study.run_study", "are kept; rerun"),
+        ("bench report paper --out OUT", "bench.report.report_study", "in OUT/ are kept"),
+        ("bench validate --out OUT", "bench.study.validate", "in OUT are kept"),
     ],
 )
 def test_an_interrupt_says_what_is_kept(
@@ -60,7 +60,7 @@ def test_an_interrupt_of_compiled_code_is_an_interrupt(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise error("initialization failed") from KeyboardInterrupt()
 
-    monkeypatch.setattr("placement_gym.deployment.plan.plan", interrupted)
+    monkeypatch.setattr("placement_gym.deployment.plan", interrupted)
     assert main(["plan", "-m", "tiny"]) == 130
     assert "interrupted" in capsys.readouterr().err
     monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)
@@ -73,7 +73,7 @@ def test_an_interrupt_that_knows_more_is_believed(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt("3 of 8 runs are in OUT")
 
-    monkeypatch.setattr("placement_gym.bench.study.runner.run_study", interrupted)
+    monkeypatch.setattr("placement_gym.bench.study.run_study", interrupted)
     assert main(["bench", "run", "mismatch", "--out", "OUT"]) == 130
     assert capsys.readouterr().err.endswith("interrupted: 3 of 8 runs are in OUT\n")
 
@@ -84,7 +84,7 @@ def test_an_interrupted_comparison_prints_what_it_has(
     def interrupted(**kwargs: Any) -> dict[str, Any]:
         return {"rows": [], "interrupted": "no run has ended; rerun the command"}
 
-    monkeypatch.setattr("placement_gym.bench.compare.compare", interrupted)
+    monkeypatch.setattr("placement_gym.bench.compare", interrupted)
     assert main(["compare", *SIM, "--out", str(tmp_path)]) == 130
     printed = capsys.readouterr()
     assert printed.out == ""

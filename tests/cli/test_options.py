@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_gym.bench import compare
+from placement_gym.bench import comparing
 from placement_gym.cli import main
 from placement_gym.cli.main import make_parser
 from placement_gym.cli.parser import Command
@@ -104,8 +104,8 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
     printed = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
-    assert f"(default: {compare.DEFAULT_ENV})" in printed
-    assert ", ".join(compare.SEARCH_AGENTS) in printed
+    assert f"(default: {comparing.DEFAULT_ENV})" in printed
+    assert ", ".join(comparing.SEARCH_AGENTS) in printed
 
 
 def test_out_is_a_file_or_its_folder(tmp_path: Path) -> None:

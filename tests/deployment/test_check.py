@@ -19,8 +19,8 @@ from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment import check
-from placement_gym.deployment import check as check_module
-from placement_gym.deployment.check import choose_reference
+from placement_gym.deployment import checking as check_module
+from placement_gym.deployment.checking import choose_reference
 from placement_gym.deployment.faults import MAX_COMPILATIONS, FaultFinder, Findings
 from placement_gym.graph import extract_spec, group
 from placement_gym.hardware import DeviceSpec

@@ -14,7 +14,11 @@ from placement_gym.backends.measured import sample_fit_placements
 from placement_gym.backends.simulated import build_simulated_problem
 from placement_gym.cli import main
 from placement_gym.deployment import fidelity
-from placement_gym.deployment.fidelity import compute_agreement, sample_held_out, slow_share
+from placement_gym.deployment.prediction_errors import (
+    compute_agreement,
+    sample_held_out,
+    slow_share,
+)
 from placement_gym.models import ModelSpec
 
 

@@ -166,7 +166,7 @@ def planned(
     model = load_model(save(folder / name))
     said = io.StringIO()
     with redirect_stderr(said), pictures(), pytest.MonkeyPatch.context() as patch:
-        for module in ("deployment.plan", "backends.measured.kept_profiles"):
+        for module in ("deployment.planning", "backends.measured.kept_profiles"):
             patch.setattr(f"placement_gym.{module}.QUICK", SHORT)
         document = plan(model, devices, out=folder / "out")
     return Planned(model, document, said.getvalue())
@@ -257,7 +257,7 @@ def test_the_command_prints_the_table_and_the_verdict(
         "wall_s": 3.0,
         "file": "plan-tiny.json", "rows": rows, "meanings": {"milp": "the optimum"},
     }  # fmt: skip
-    monkeypatch.setattr("placement_gym.deployment.plan.plan", lambda **_: document)
+    monkeypatch.setattr("placement_gym.deployment.plan", lambda **_: document)
     words = ["plan", "--model", "tiny", "--devices", "cpu-testbed", "--out", str(tmp_path)]
     assert main(words) == 0
     printed = " ".join(capsys.readouterr().out.split())
@@ -285,7 +285,7 @@ def test_unwritable_output_folder_is_found_before_building(
     tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
-    for module in ("plan", "fidelity"):
+    for module in ("planning", "prediction_errors"):
         monkeypatch.setattr(f"placement_gym.deployment.{module}.build_backend_to_split", nothing)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write results into"):

@@ -18,7 +18,7 @@ from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, kep
 from placement_gym.base import IntArray
 from placement_gym.cli import main
 from placement_gym.deployment import plan
-from placement_gym.deployment import plan as plans
+from placement_gym.deployment import planning as plans
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Placement
 from placement_gym.problem.costs import CostTable

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from fakes import diamond_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from testbed import worker_of
 from vector_play import Vector, same_play
 from workload_files import edge, node, write_workload
 
@@ -237,13 +238,14 @@ def test_measured_placements_share_one_reference() -> None:
     options: dict[str, Any] = {"devices": "cpu-testbed", "repeats": 2, "isolate": False}
     envs: Any = gym.make_vec("DevicePlacement-v0", 3, model="tiny", **options).unwrapped
     backend = envs.env.backend.inner
-    reference = backend.reference
+    worker = worker_of(backend)
+    reference = worker.reference
     envs.reset(seed=0)
     rows = np.array([[0] * 7, [1] * 7, [0, 1] * 3 + [0]])
     _, rewards, terminated, _, info = envs.step(rows)
     assert rewards[0] == 0.0
     assert terminated.all()
     assert info["final_info"]["feasible"].all()
-    assert backend.reference is reference
+    assert worker.reference is reference
     assert {row.tobytes() for row in rows} <= envs.env.backend.seen.keys()
     envs.close()

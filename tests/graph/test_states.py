@@ -9,7 +9,6 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset13 as ops
-from placement_gym.workloads.with_state import Conversation
 
 from placement_gym.graph import OpGraph, acyclic_submodels, group
 from placement_gym.graph.extract import extract
@@ -19,6 +18,7 @@ from placement_gym.models import load_model
 from placement_gym.problem.costs import analytic, parse_schedule
 from placement_gym.problem.costs.analytic import operator_times
 from placement_gym.schedules import Simulator
+from placement_gym.workloads.with_state import Conversation
 
 
 @cache

@@ -196,7 +196,7 @@ def draw_best_so_far(
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
-    """Predicted over measured latency of ``deployment.fidelity``, and the share of slow work."""
+    """Predicted over measured latency of ``fidelity``, and the share of slow work."""
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes, plain = figure.subplots(1, 2)
     rows, twin, share = document["rows"], document["twin"], document["slow_share"]

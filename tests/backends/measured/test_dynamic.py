@@ -171,7 +171,7 @@ def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) ->
     assert shapes == list(OTHERS)
     assert not backend.evaluate(half).error
     wrong = [*worker_of(backend).samples[:2], [[7 - worker_of(backend).samples[2][0][0]]]]
-    monkeypatch.setattr(backend, "samples", wrong)
+    monkeypatch.setattr(worker_of(backend), "samples", wrong)
     assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
     backend.close()
 

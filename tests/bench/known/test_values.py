@@ -28,7 +28,7 @@ def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
     """Environments of built-in models that are built once, and of the workloads of the tests."""
     with pytest.MonkeyPatch.context() as patch, BenchEnvs() as opened:
         patch.setenv("DNN_PARTITIONING", str(DATA))
-        patch.setattr("placement_gym.models.load", lambda model, length: built(model))
+        patch.setattr("placement_gym.models.load_model", lambda model, length: built(model))
         yield opened
 
 

@@ -115,7 +115,7 @@ def test_remote_workers_find_models_and_agents(
 
     from placement_gym import models
 
-    ov.save_model(models.load("tiny"), tmp_path / "small.xml")
+    ov.save_model(models.load_model("tiny"), tmp_path / "small.xml")
     (tmp_path / "my_agent.py").write_text("from agents.static import single_device as make\n")
     monkeypatch.setenv("MODELS", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))

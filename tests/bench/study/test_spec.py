@@ -11,7 +11,7 @@ import pytest
 from studies import VALUES, study
 
 from placement_gym.base import UserError
-from placement_gym.bench.compare import Effort
+from placement_gym.bench.comparing import Effort
 from placement_gym.bench.study import Study, run_study
 from placement_gym.bench.study.task import expand_variables
 from placement_gym.cli import main

@@ -1,2 +1,0 @@
-from .policy import LogitsOptions as LogitsOptions
-from .policy import LogitsPolicy as LogitsPolicy

@@ -1,0 +1,143 @@
+"""Tables and the picture of the study ``measured``.
+
+python benchmarks/measured_tables.py docs/results/measured-rows.jsonl docs/results/measured.png
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common import Row, make_parser, read_rows
+from summaries import Tables, describe_mean, group_by
+
+from placement_gym import Study
+from placement_gym.backends.verdicts import WITHIN_NOISE
+from placement_gym.base.arrays import FloatArray
+from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
+
+NAMES = {"resnet": "ResNet-50", "inception": "Inception-v3", "bert-8": "BERT-8", "gpt": "GPT"}
+TWO, THREE = "cpu-testbed-limited", "cpu-testbed-limited-3"
+BEDS = {TWO: 2, THREE: 3}
+"""Test bed -> how many devices it has, by which its rows are known."""
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("picture", type=Path)
+    options = parser.parse_args()
+    draw(read_rows(options.rows), options.picture)
+
+
+@cache
+def list_labels() -> dict[str, str]:
+    """Key of a run -> what the study calls its agent."""
+    study = Study.load("measured")
+    labels = {(spec.name, str(spec.kwargs)): spec.label for spec in study.specs}
+    return {task.key: labels[task.agent, str(task.kwargs)] for task in study.tasks()}
+
+
+def select(rows: Sequence[Row], bed: str, decided: bool = True) -> list[Row]:
+    """The study's runs on a test bed, with their agent as ``arm``."""
+    return [
+        row | {"arm": list_labels()[row["key"]]}
+        for row in rows
+        if row["key"] in list_labels()
+        and len(row["devices"]) == BEDS[bed]
+        and is_decided(row) is decided
+    ]
+
+
+def is_decided(row: Row) -> bool:
+    """Return whether the measurement of a finalist says more than that the machine was busy."""
+    return not (row["error"] or (row["warning"] and row["beats_best_single"] == WITHIN_NOISE))
+
+
+def score(mine: Sequence[Row]) -> Estimate:
+    """The interquartile mean of speed-ups over the best single device, and its 95 % interval."""
+    by_model = [
+        [row["speedup_vs_best_single"] for row in runs] for runs in group_by(mine, "model").values()
+    ]
+    speedups: FloatArray = np.full((max(map(len, by_model)), len(by_model)), np.nan)
+    for column, values in enumerate(by_model):
+        speedups[:, column] = np.resize(values, len(speedups))  # a model with fewer seeds repeats
+    return bootstrap(interquartile_mean, speedups)
+
+
+def rank(rows: Sequence[Row], bed: str) -> dict[str, list[Row]]:
+    """Agent -> its runs on a test bed, the fastest placements first."""
+    arms = {arm: mine for (arm,), mine in group_by(select(rows, bed), "arm").items()}
+    return dict(sorted(arms.items(), key=lambda item: -score(item[1]).value))
+
+
+def list_agents(rows: Sequence[Row], bed: str, models: Sequence[str] = tuple(NAMES)) -> list[Row]:
+    """What each agent found on each model, the mean over models, and how long a run took."""
+    lines = []
+    for arm, mine in rank([row for row in rows if row["model"] in models], bed).items():
+        line: Row = {"agent": f"`{arm}`"}
+        for model in models:
+            values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
+            line[NAMES[model]] = describe_mean(values, digits=2)
+        if len(models) > 1:
+            estimate = score(mine)
+            line["IQM"] = f"{estimate.value:.2f} ({estimate.low:.2f}, {estimate.high:.2f})"
+        line["placements"] = max(row["evaluations"] for row in mine)
+        line["minutes"] = f"{np.median([row['wall_s'] for row in mine]) / 60:.1f}"
+        lines.append(line)
+    return lines
+
+
+def list_undecided(rows: Sequence[Row]) -> list[Row]:
+    """Runs whose finalist could not be judged."""
+    return [
+        {
+            "agent": f"`{row['arm']}`",
+            "model": NAMES[row["model"]],
+            "devices": len(row["devices"]),
+            "seed": row["seed"],
+            "why": row["error"] or row["warning"],
+        }
+        for bed in BEDS
+        for row in select(rows, bed, decided=False)
+    ]
+
+
+TABLES: Tables = {
+    "two": lambda rows: list_agents(rows, TWO),
+    "three": lambda rows: list_agents(rows, THREE),
+    "resnet": lambda rows: list_agents(rows, TWO, ["resnet"]),
+    "undecided": list_undecided,
+}
+"""Name -> what makes the table of rows."""
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Draw the speed-ups of all agents on both test beds, a mark for each model."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained", sharex=True)
+    for panel, bed in zip(panels, BEDS, strict=True):
+        arms = rank(rows, bed)
+        for place, mine in enumerate(arms.values()):
+            estimate = score(mine)
+            panel.plot([estimate.low, estimate.high], [place, place], color="black", lw=1.5)
+            panel.plot(estimate.value, place, "o", color="black", ms=5)
+            for number, model in enumerate(NAMES):
+                values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
+                panel.plot(values, [place] * len(values), "|", color=f"C{number}", ms=9)
+        panel.axvline(1.0, color="grey", lw=1, ls="--")
+        panel.set_yticks(range(len(arms)), list(arms))
+        panel.invert_yaxis()
+        panel.set(title=f"{BEDS[bed]} devices", xlabel="x the best single device, measured")
+        panel.spines[["top", "right"]].set_visible(False)
+    for number, model in enumerate(NAMES):
+        panels[0].plot([], [], "|", color=f"C{number}", ms=9, label=NAMES[model])
+    panels[0].plot([], [], "-o", color="black", ms=5, label="interquartile mean, 95 %")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
