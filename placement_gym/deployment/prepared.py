@@ -1,4 +1,4 @@
-"""A model that a program has read itself, as it was when its placement was made."""
+"""Prepare a model that a program has read itself for its placement."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
-    """Prepare a model, or a copy of it, as it was when the placement was made.
+    """Prepare a model, or a copy of it, in the state in which the placement was made.
 
     Args:
         placement: Made for this model, or for the file that it was read from.
         model: Any model.
-        in_place: Whether the model itself is changed.
+        in_place: Change the model itself.
     """
     ready = model if in_place else model.clone()
     # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that
