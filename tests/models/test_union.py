@@ -98,7 +98,7 @@ def test_wrong_lists_are_refused(models: list[str], said: str) -> None:
 
 
 def test_a_union_joins_no_others() -> None:
-    with pytest.raises(UserError, match="is a union already"):
+    with pytest.raises(UserError, match="is already a union"):
         load([load(["tiny", "tiny"]), "cnn"])
 
 
