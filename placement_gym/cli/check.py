@@ -77,7 +77,7 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
     faults = any(row["operators"] for row in document["devices"])
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
-        end += f" Plan without what fails: --constraints {document['file']}"
+        end += f" To plan without these: --constraints {document['file']}"
     elif all(row["confirmed"] for row in document["devices"]):
         end += " No operator has to be kept off a device."
     return Group(

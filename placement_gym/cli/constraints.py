@@ -43,7 +43,7 @@ def add_constraints(command: Command) -> None:
 
 
 def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what the options say together, as ``gym.make`` takes it; None if they say nothing.
+    """Collect the constraints of all options for ``gym.make``; None without any.
 
     Raises:
         FileError: The file cannot be read.

@@ -1,4 +1,4 @@
-"""The commands that list what there is: devices, models and agents."""
+"""The commands that list devices, models and agents."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def describe_goal(name: str) -> str:
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
-    """The options of an agent's factory with their defaults, and what docstrings say."""
+    """Describe the options of an agent's factory: defaults, and meanings by docstrings."""
     from placement_gym.bench.run.agents import load_bundled
 
     options = load_bundled("agents.options:list_options")(factory)

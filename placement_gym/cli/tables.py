@@ -271,7 +271,7 @@ def show_bytes(
 
 
 def describe_requests(values: Document) -> str:
-    """Results a second, and what was in flight."""
+    """Describe results a second and requests in flight."""
     return (
         f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
         f"NUM_STREAMS {values['streams']}"
@@ -284,7 +284,7 @@ def explain_bound(document: Document) -> str:
         return ""
     if document["bound_ms"] <= 0.0:
         return "The solver found no lower bound in time; --time-limit allows more. "
-    # Of a device alone if one runs the model, as it is what a split has to beat.
+    # Prefer a single device that runs the model: a split has to beat it.
     ran = [row for row in document["rows"] if not row["error"]]
     row = min(ran, key=lambda row: (not row["alone"], row["predicted_ms"]))
     return (

@@ -1,4 +1,4 @@
-"""Readers of options' values from text; each error says what is possible."""
+"""Read values of options from text; each error states the possible values."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def propose_candidates(
         named.append(("milp", solved.assignment))
     named += propose_by_search(twin)
     if reported is not problem and reported.binding:
-        label = "milp, within what is reported"
+        label = "milp, within reported memory"
         modest = solve_program(reported, costs, time_limit_s, label).assignment
         named += [] if modest is None else [(label, modest)]
     if reported.binding:

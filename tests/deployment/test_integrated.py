@@ -61,7 +61,7 @@ def test_model_beyond_an_integrated_gpus_memory_runs_on_it_alone(
     )
     assert re.search("GPU alone puts 10737.4 MB on GPU.* 2147.5 MB", said)
     assert [1] * N_UNITS in engine.measured
-    for label in ("milp, within what is reported", "less on GPU", "more on GPU"):
+    for label in ("milp, within reported memory", "less on GPU", "more on GPU"):
         assert label in said
 
 
@@ -126,6 +126,6 @@ def test_a_split_that_leaves_room_has_none() -> None:
 def test_candidates_fill_an_integrated_gpu_to_what_it_reports() -> None:
     problem = integrated()
     found = {one.label: one for one in propose_candidates(twin_of(problem), 5.0)[0]}
-    modest = found["milp, within what is reported"].assignment
+    modest = found["milp, within reported memory"].assignment
     assert problem.memory_bytes(modest)[1] <= 8 * GIB
     assert "GPU alone" in found
