@@ -82,7 +82,7 @@ def test_an_integrated_gpu_is_profiled_alone_whatever_it_reports() -> None:
 
 
 def test_the_memory_of_the_host_counts_once() -> None:
-    with pytest.raises(UserError, match=r"CPU, GPU and NPU hold 34359\.7 MB.* 8589\.9 MB"):
+    with pytest.raises(UserError, match=r"CPU, GPU and NPU have room for 34359\.7 MB.* 8589\.9 MB"):
         check_room(integrated("CPU", "GPU", "NPU", model_bytes=40 * GIB))
     check_room(integrated("CPU", "GPU", "NPU", model_bytes=30 * GIB))
 

@@ -87,7 +87,7 @@ def test_a_model_called_mask_does_not_make_masks_of_its_inputs() -> None:
         (["tiny:1.5", "cnn"], "'tiny:1.5': a rate is"),
         (["tiny", "cnn:"], "'cnn:': a rate is"),
         (["tiny:2"], "relative to other models"),
-        (["tiny", "gpt"], r"\['gpt'\] keep state.*\['tiny'\] do not"),
+        (["tiny", "gpt"], r"\['gpt'\] have state.*\['tiny'\] do not"),
         (["tiny", "synthetic-layered-1000"], "graph without a model"),
         (["tiny", "tany"], "no model 'tany'; did you mean 'tiny'"),
     ],
