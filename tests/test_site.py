@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from browsing import browse
 
 import placement_gym.solvers
@@ -56,10 +57,8 @@ QUICK = {
     "index",
     "environments/DevicePlacementSim-v0",
     "tutorial/first_placement",
-    "how_to/check_a_device",
     "how_to/devices",
     "how_to/own_problem",
-    "how_to/preprocessing",
     "how_to/reward",
     "explanation/hetero",
     "explanation/optimum",
@@ -130,8 +129,6 @@ def save_files(page: str, folder: Path) -> None:
 )
 def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -> None:
     save_files(page, folder)
-    if any("from transformers import" in code for _, code in blocks(page)):
-        pytest.importorskip("transformers")
     if page == "how_to/other_libraries":
         for library in ("torchrl", "tianshou", "skrl", "ray"):
             pytest.importorskip(library)
@@ -183,6 +180,45 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
             [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+class Decoder(torch.nn.Module):
+    """Two layers of attention, with the keys and values of past tokens as inputs and outputs."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.tokens = torch.nn.Embedding(100, width)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, 3 * width) for _ in range(2))
+        self.last = torch.nn.Linear(width, 100)
+
+    def forward(self, tokens: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden, present = self.tokens(tokens), []
+        for layer, old_key, old_value in zip(self.layers, past[::2], past[1::2], strict=True):
+            query, key, value = layer(hidden)[:, None].chunk(3, dim=-1)
+            present += [torch.cat([old_key, key], 2), torch.cat([old_value, value], 2)]
+            attended = torch.nn.functional.scaled_dot_product_attention(query, *present[-2:])
+            hidden = hidden + attended[:, 0]
+        return self.last(hidden), *present
+
+
+@pytest.mark.slow
+def test_the_page_on_language_models_makes_state_of_past_inputs(folder: Path) -> None:
+    code = next(code for _, code in blocks("how_to/language_models") if "MakeStateful" in code)
+    names = [f"{layer}.{part}" for layer in range(2) for part in ("key", "value")]
+    past = [f"past_key_values.{name}" for name in names]
+    present = [f"present.{name}" for name in names]
+    torch.onnx.export(
+        Decoder().eval(),
+        (torch.zeros(1, 2, dtype=torch.long), *[torch.zeros(1, 1, 3, 64)] * len(names)),
+        "decoder.onnx",
+        input_names=["input_ids", *past],
+        output_names=["logits", *present],
+        dynamic_axes={"input_ids": {1: "tokens"}} | {name: {2: "past"} for name in past},
+        dynamo=False,
+    )
+    exec(code, {})
+    env = gym.make("DevicePlacementSim-v0", model="decoder.xml", scenario="chat-32-8")
+    assert env.reset()[1]["feasible"]
 
 
 @pytest.mark.slow
@@ -368,7 +404,7 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         page.goto((tmp_path / "results/stream.html").as_uri())
         assert "±\N{NO-BREAK SPACE}" in page.locator("td").all_inner_texts()[1]
         page.set_viewport_size({"width": 400, "height": 800})
-        page.goto((tmp_path / "how_to/quantised.html").as_uri())
+        page.goto((tmp_path / "how_to/intel.html").as_uri())
         outside = "all => all.filter(one => one.getBoundingClientRect().right > 400).length"
         assert page.eval_on_selector_all(":not(td) > p code", outside) == 0
         one_line = "one => getComputedStyle(one).whiteSpace"

@@ -17,7 +17,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "logits-multiscale": "use graph-groups",
     },
     "name": {
-        "Pipeline": "use compile_model with openvino.AsyncInferQueue (docs/throughput.md)",
+        "Pipeline": "use openvino.AsyncInferQueue: see docs/how_to/several_models.md",
         "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue",
         "StageError": "openvino.AsyncInferQueue raises OpenVINO's own errors",
         "WeightsAction": "use DevicePlacementStream-v0, or the agent list-policy",

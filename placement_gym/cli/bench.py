@@ -17,21 +17,20 @@ if TYPE_CHECKING:
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
-NOTHING_TO_REPLAY = "no row states a problem that can be made again: their columns were checked"
+NOTHING_TO_REPLAY = "no row states a problem to replay: only the columns were checked"
 
 
 def add_bench(command: Command) -> None:
     """Add the sub-commands."""
     describe(
         command,
-        "Studies: many agents, problems and seeds, as a YAML file that is run, reported and "
-        "replayed.",
+        "Run, report and replay studies: YAML files that state agents, problems and seeds.",
         "bench run paper --out results/paper",
         "bench run --help",
         failure="a run failed, or a row is not valid",
     )
     add = command.add_commands()
-    add_run(add("run", "run a study, or what is missing of it"))
+    add_run(add("run", "run a study, or its missing runs"))
     add_report(add("report", "write a study's report.md, with pictures"))
     add_validate(add("validate", "replay the placements of a study"))
     add_publish(add("publish", "compress a study's rows, to be committed"))
@@ -51,7 +50,7 @@ def add_study(command: Command) -> None:
 
 
 def load_study(options: argparse.Namespace) -> Study:
-    """Load the study that a command names, with the agents that it names."""
+    """Load the study that a command names, with the agents of ``--agents``."""
     from dataclasses import replace
 
     from placement_gym.bench.study import Study
@@ -63,7 +62,7 @@ def load_study(options: argparse.Namespace) -> Study:
 def add_run(command: Command) -> None:
     describe(
         command,
-        "Run a study, or what FOLDER lacks of it. Each run that ends adds a line to "
+        "Run a study, or the runs that FOLDER lacks. Each finished run adds a line to "
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
@@ -77,14 +76,14 @@ def add_run(command: Command) -> None:
         type=one_of(EXECUTORS),
         default="auto",
         metavar="|".join(EXECUTORS),
-        help="where runs are done; auto takes processes, a single one where latencies are "
+        help="where runs are executed; auto means processes, a single one if latencies are "
         "measured (default: %(default)s)",
     )
     command.add_argument(
         "--workers",
         type=positive_integer,
         metavar="N",
-        help="number of processes (default: all cores; 1 where latencies are measured)",
+        help="number of processes (default: all cores; 1 if latencies are measured)",
     )
     command.add_argument(
         "--address", help="address of a running Ray cluster (default: start a local one)"
@@ -93,19 +92,19 @@ def add_run(command: Command) -> None:
         "--timeout",
         type=positive_seconds,
         metavar="SECONDS",
-        help="end a run that has evaluated nothing for this long, as failed (default: 3600)",
+        help="fail a run that has evaluated nothing for this long (default: 3600)",
     )
     command.add_argument(
-        "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
+        "--retry-failed", action="store_true", help="repeat failed runs; the new rows count"
     )
-    command.add_argument("--dry-run", action="store_true", help="only print what would be run")
+    command.add_argument("--dry-run", action="store_true", help="only print what would run")
     command.add_argument(
         "--trust",
         action="store_true",
-        help="allow agents given as module:attribute to run, and agents to write logs where the "
-        "study says; read the code first",
+        help="allow agents given as module:attribute, extensions, and logs where the study says; "
+        "read the code first",
     )
-    set_command(command, run_run, "runs that have ended are kept; rerun the command to continue")
+    set_command(command, run_run, "finished runs are kept; rerun the command to continue")
 
 
 def add_report(command: Command) -> None:
@@ -125,11 +124,10 @@ def add_report(command: Command) -> None:
 def add_validate(command: Command) -> None:
     describe(
         command,
-        "Make the environment of every row again and evaluate its placement: simulated numbers "
-        "must be the same, measured speed-ups agree within noise. It opens the files that rows "
-        "name, and lets a row take any time and memory: validate rows that you trust. Of rows of "
-        "an earlier schema it says which columns they lack; rows of a benchmark that is no study "
-        "are checked for their columns alone.",
+        "Evaluate the placement of every row again: simulated numbers must be the same, measured "
+        "speed-ups must agree within noise. Replays open the files that rows name, and may take "
+        "any time and memory: validate only rows that you trust. For rows of an earlier schema the "
+        "missing columns are listed; for rows of other benchmarks only the columns are checked.",
         "bench validate --out results/paper",
         "bench validate --out docs/results/go-scale-rows.jsonl",
         failure="a row is not valid",
@@ -145,8 +143,8 @@ def add_validate(command: Command) -> None:
 def add_publish(command: Command) -> None:
     describe(
         command,
-        "Compress the rows of a study, so that they can be committed and anyone can recompute and "
-        "replay them. Simulated ones are replayed, as `bench validate` does.",
+        "Compress the rows of a study, to commit them. Simulated rows are also replayed, as by "
+        "`bench validate`.",
         "bench publish paper --out results/paper --to docs/results/paper",
         failure="a row is not valid",
     )

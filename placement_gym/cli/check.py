@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 MAX_OPERATORS = 20
-"""Operators of a device in the table, without ``--verbose``: ours."""
+"""Largest number of operators of a device in the table without ``--verbose``."""
 
 
 def add_check(command: Command) -> None:
     """Add the command's arguments."""
     describe(
         command,
-        "Run a model on each device alone, compare the outputs with the CPU's in f32, and find the "
-        "operators that a device refuses or computes otherwise, by placements of the rest on the "
-        "CPU. FOLDER gets check-MODEL-constraints.json, which `plan --constraints` takes. It takes "
-        "about a dozen compilations of the model.",
+        "Find the operators that a device refuses or computes wrongly: run the model on each "
+        "device alone and compare its outputs with those of the CPU in f32. FOLDER gets "
+        "check-MODEL-constraints.json for `plan --constraints`. This takes about a dozen "
+        "compilations of the model.",
         "check -m my_model.xml -d NPU",
         "check -m my_model.xml -d GPU,NPU --tolerance 0.01",
-        failure="a device refused operators, or computed something else",
+        failure="a device refused operators, or computed them wrongly",
     )
     add_model(command)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_devices(command)
     add_shared(command, "--tolerance")
     add_out(command)
-    set_command(command, run_check, "nothing is kept; the same command checks again")
+    set_command(command, run_check, "nothing is kept; rerun the command to check again")
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Group:
-    """Make the table of operators at fault, under a line for each device."""
+    """Make the table of operators at fault, below a line for each device."""
     from rich.console import Group
 
     from placement_gym.base import Column, FittedTable, FittedText
@@ -77,9 +77,9 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
     faults = any(row["operators"] for row in document["devices"])
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
-        end += f" Plan without what fails: --constraints {document['file']}"
+        end += f" To plan without these: --constraints {document['file']}"
     elif all(row["confirmed"] for row in document["devices"]):
-        end += " Nothing has to be kept off a device."
+        end += " No operator has to be kept off a device."
     return Group(
         *map(FittedText, [*rules, *texts]), *([table] if faults else []), FittedText(end, "dim")
     )
@@ -90,7 +90,7 @@ def passed(row: Mapping[str, Any]) -> bool:
 
 
 def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Iterator[str]:
-    """Lines on a device: how it does alone, what is at fault, and what that costs."""
+    """Describe a device: its result alone, the operators at fault, and what they cost."""
     name, n = row["name"], len(row["operators"])
     if row["skipped"]:
         yield f"{name}: {row['skipped']}."
@@ -107,8 +107,8 @@ def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -
     yield f"{name}: {description} ({limit}; {row['compilations']} compilations)"
     if random := row["random_outputs"]:
         yield (
-            f"{name}: {random} of {random + row['compared_outputs']} outputs are random, and were "
-            "not compared; operators were one by one, with the reference's activations"
+            f"{name}: {random} of {random + row['compared_outputs']} outputs are random and were "
+            "not compared; each operator was, with the reference's activations"
         )
     if n:
         outcome = "run there" if row["confirmed"] else "were not all checked there"
@@ -120,8 +120,8 @@ def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -
             )
     elif row["adds_up"]:
         yield (
-            f"{name}: no operator alone is off by more than is allowed: errors of rounding add up; "
-            "--tolerance allows them"
+            f"{name}: no operator alone exceeds the tolerance, but rounding errors add up; "
+            "--tolerance allows more"
         )
     elif not row["confirmed"]:
         yield f"{name}: the operators at fault were not found"

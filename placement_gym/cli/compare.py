@@ -24,10 +24,10 @@ def add_compare(command: Command) -> None:
     """Add the command's arguments."""
     describe(
         command,
-        "Let agents place one model under equal budgets, measure what each found once more, and "
-        "say whether any split beats the best single device, which is always in the table. FOLDER "
-        "gets results.jsonl, the table, pictures and placements; runs that it holds are not done "
-        "again. The default takes two to four minutes.",
+        "Compare agents on one model with equal budgets. The placement that each finds is measured "
+        "again next to the best single device. FOLDER gets results.jsonl, the table, pictures and "
+        "placements; runs that it already has are not repeated. The default takes two to four "
+        "minutes.",
         "compare --model resnet",
         "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
         failure="a run failed",
@@ -39,7 +39,7 @@ def add_compare(command: Command) -> None:
     )
     add_devices(
         command,
-        "this machine's, or cpu-testbed-limited where it has one; simulated environments take "
+        "this machine's, or cpu-testbed-limited if it has one device; simulated environments: "
         "cpu+dgpu",
     )
     add_granularity(command, default="")
@@ -47,7 +47,7 @@ def add_compare(command: Command) -> None:
         "--agents",
         type=parse_names,
         help="names separated by commas, or module:attribute; `placement-gym agents` lists them "
-        "(default: random-blocks, prefix, window and, where latencies are measured, OpenVINO's own "
+        "(default: random-blocks, prefix, window and, in a measured environment, OpenVINO's own "
         "choice)",
     )
     command.add_argument(
@@ -55,13 +55,13 @@ def add_compare(command: Command) -> None:
         type=positive_integer,
         default=10,
         metavar="N",
-        help="evaluations per run (default: %(default)s)",
+        help="placements that an agent may evaluate in a run (default: %(default)s)",
     )
     command.add_argument(
         "--seeds",
         type=parse_seeds,
         default="1",
-        help="a number of seeds, as in 5 for 0 to 4, or a list with ranges, as in 0,1,2 or 3-5 "
+        help="a number of seeds (5 means 0 to 4), or a list with ranges, as in 0,1,2 or 3-5 "
         "(default: %(default)s)",
     )
     add_constraints(command)
@@ -74,9 +74,7 @@ def add_compare(command: Command) -> None:
         help="another argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
-    set_command(
-        command, run_compare, "runs that have ended are kept; rerun the command to continue"
-    )
+    set_command(command, run_compare, "finished runs are kept; rerun the command to continue")
 
 
 def run_compare(options: argparse.Namespace) -> int:
@@ -112,12 +110,12 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that ``--set`` and constraints give to ``gym.make``.
 
     Raises:
-        UserError: It is what an option of its own says.
+        UserError: ``--set`` gives an argument that has its own option.
     """
     settings = dict(options.set)
     constraints = collect_constraints(options)
     reserved = ("model", "devices", *(["constraints"] if constraints else []))
     for key in reserved:
         if key in settings:
-            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
+            raise UserError(f"--set {key}=... contradicts --{key}: use --{key} alone")
     return settings | ({"constraints": constraints} if constraints else {})

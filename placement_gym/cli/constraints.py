@@ -17,13 +17,13 @@ def add_constraints(command: Command) -> None:
     command.add_argument(
         "--constraints",
         metavar="FILE",
-        help="a YAML or JSON file with any of keep_on, keep_off, inputs, outputs, max_submodels; "
+        help="YAML or JSON file with any of keep_on, keep_off, inputs, outputs, max_submodels; "
         "`placement-gym check` writes one",
     )
     for option, text in (
-        ("--keep-off", "operators that do not run on a device: names, patterns, type:SOME, "
+        ("--keep-off", "operators that must not run on a device: names, patterns, type:SOME, "
          "layer:SOME, separated by commas, or a file with one in each line; repeatable"),
-        ("--keep-on", "operators that run on a device and nowhere else, in the same words"),
+        ("--keep-on", "operators that run on a device and nowhere else, given in the same way"),
     ):  # fmt: skip
         command.add_argument(
             option, action="append", default=[], type=parse_rules, metavar="DEVICE=RULES", help=text
@@ -34,15 +34,15 @@ def add_constraints(command: Command) -> None:
         default=[],
         type=parse_pin,
         metavar="|".join(f"{pinned}=DEVICE" for pinned in PINNED),
-        help="the device of the operators that read the model's inputs, or make its outputs",
+        help="device of the operators that read the model's inputs, or make its outputs",
     )
     command.add_argument(
-        "--max-submodels", type=positive_integer, metavar="N", help="most submodels of a placement"
+        "--max-submodels", type=positive_integer, metavar="N", help="largest number of submodels"
     )
 
 
 def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what the options say together, as ``gym.make`` takes it; None if they say nothing.
+    """Collect the constraints of all options for ``gym.make``; None without any.
 
     Raises:
         FileError: The file cannot be read.
@@ -59,7 +59,7 @@ def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
     single = [*options.pin, *([] if limit is None else [("max_submodels", limit)])]
     for key, value in single:
         if constraints.setdefault(key, value) != value:
-            raise UserError(f"{key} is to be {constraints[key]!r} and {value!r}: state it once")
+            raise UserError(f"{key} is both {constraints[key]!r} and {value!r}: state it once")
     return constraints or None
 
 

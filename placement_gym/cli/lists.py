@@ -1,4 +1,4 @@
-"""The commands that list what there is: devices, models and agents."""
+"""The commands that list devices, models and agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUILT_IN = {
     "inception": "Inception-v3, 299 x 299",
     "bert": "BERT-base, 128 tokens; bert-8 has 8",
     "gpt": "decoder with state, 4 small layers; gpt-12 is as large as GPT-2",
-    "moe": "gpt with 8 experts in each layer, of which a token takes 2; moe-16 has 16",
+    "moe": "gpt with 8 experts in each layer, 2 for each token; moe-16 has 16",
     "mobilenet": "MobileNet-V2, 224 x 224; mobilenet-50 is half as wide",
     "vit": "ViT-S/16, 224 x 224; vit-12 is as large as ViT-B/16",
     "NAME-fp16": "any of these with compressed weights; gpt-int8 and gpt-int4 integers",
@@ -37,8 +37,8 @@ GENERATED = {
 def add_list_devices(command: Command) -> None:
     describe(
         command,
-        "List the devices that OpenVINO finds on this machine, and the presets with what can be "
-        "measured here and what only simulated.",
+        "List the devices that OpenVINO finds on this machine, and the presets that can be "
+        "measured or only simulated here.",
         "devices",
     )
     set_command(command, run_devices, NOTHING_RUNS)
@@ -47,8 +47,8 @@ def add_list_devices(command: Command) -> None:
 def add_models(command: Command) -> None:
     describe(
         command,
-        "List the models that --model takes: built-in ones, files, and generated graphs, which "
-        "have no operators to measure.",
+        "List the models that --model takes: built-in ones, files, and generated graphs, which can "
+        "only be simulated.",
         "models",
     )
     set_command(command, run_models, NOTHING_RUNS)
@@ -57,8 +57,8 @@ def add_models(command: Command) -> None:
 def add_agents(command: Command) -> None:
     describe(
         command,
-        "List the agents that --agents takes, or show the options of one. Settings are what "
-        "an agent's option preset may name.",
+        "List the agents that --agents takes, or the options of one. The column settings lists the "
+        "values of an agent's option preset.",
         "agents",
         "agents hsdag",
     )
@@ -94,7 +94,7 @@ def run_devices(options: argparse.Namespace) -> int:
             for row in presets
         ]
         table = word_table(("preset", "devices", "runs here"), rows, "Presets")
-        end = "Name devices as GPU,CPU or as a preset; a .json file states more (--devices)."
+        end = "--devices takes names (GPU,CPU), a preset, or a .json file with settings."
         return Group(machine, FittedText(""), table, FittedText(end, "dim"))
 
     document = {"devices": name_of, "cores": usable_cores(), "presets": presets}
@@ -187,7 +187,7 @@ def run_agents(options: argparse.Namespace) -> int:
         )
         for row in rows:
             table.add_row(row["name"], row["kind"], row["line"], " ".join(row["settings"]))
-        end = "Your own is module:make_agent. A solver reads the environment's cost table."
+        end = "Name your own agent as module:make_agent. Solvers read the cost table."
         return Group(table, FittedText(end, "dim"))
 
     print_result(options, {"agents": rows}, make)
@@ -195,7 +195,7 @@ def run_agents(options: argparse.Namespace) -> int:
 
 
 def describe_goal(name: str) -> str:
-    """A sentence on what an agent places for; an empty one for an agent of the user's own."""
+    """Describe what an agent optimises in a sentence; empty for an agent of the user."""
     from placement_gym.bench.run import load_bundled
 
     is_registered = name in load_bundled("agents.about:ABOUT")
@@ -203,7 +203,7 @@ def describe_goal(name: str) -> str:
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
-    """The options of an agent's factory with their defaults, and what docstrings say."""
+    """Describe the options of an agent's factory: defaults, and meanings by docstrings."""
     from placement_gym.bench.run import load_bundled
 
     options = load_bundled("agents.options:list_options")(factory)

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.verbose:
                 traceback.print_exc()
             silence(sys.stdout)
-            if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+            if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `head` does
                 return 0
             where = f"cannot use {error.filename!r}: " if error.filename else "the system refuses: "
             print(f"{PROGRAM}: {make_printable(where + explain_error(error))}", file=sys.stderr)
@@ -99,17 +99,17 @@ def make_parser() -> Command:
     )
     top.add_argument("--version", action="version", version=VERSION)
     add = top.add_commands()
-    add_plan(add("plan", "find the placement to deploy, in a minute"))
+    add_plan(add("plan", "find the placement to deploy, in about a minute"))
     add_check(add("check", "find the operators that a device refuses or computes wrongly"))
     add_export(add("export", "write a placement for programs that use OpenVINO alone"))
-    add_view(add("view", "write a page to explore placements in a browser"))
+    add_view(add("view", "write an HTML page to explore placements"))
     add_compare(add("compare", "compare agents on one model"))
     add_evaluate(add("evaluate", "measure a saved placement again"))
-    add_profile(add("profile", "measure this machine's costs of a model"))
+    add_profile(add("profile", "measure what a model's operators cost on this machine"))
     add_fidelity(add("fidelity", "compare the simulator with measurements"))
     add_bench(add("bench", "run, report and validate studies"))
     add_list_devices(add("devices", "list this machine's devices and the presets"))
-    add_models(add("models", "list the models that come with the package"))
+    add_models(add("models", "list the models that --model takes"))
     add_agents(add("agents", "list the agents, or the options of one"))
     return top
 

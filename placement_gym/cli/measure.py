@@ -20,16 +20,16 @@ from placement_gym.cli.options import (
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
-REPEAT = "nothing is kept; the same command measures again"
+REPEAT = "nothing is kept; rerun the command to measure again"
 ENGINES = ("openvino", "onnxruntime")
-PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
+PROFILE_KEPT = "a complete profile is kept; rerun the command to continue from there"
 
 
 def add_evaluate(command: Command) -> None:
     describe(
         command,
-        "Compile and measure a saved placement with the fastest single device. The devices and "
-        "their settings are those of the file.",
+        "Compile a saved placement and measure it next to the fastest single device. The file "
+        "states the devices and their settings.",
         "evaluate results/plan-resnet.json",
         "evaluate plan-my_model.json --model my_model.xml",
     )
@@ -43,10 +43,10 @@ def add_evaluate(command: Command) -> None:
 def add_plan(command: Command) -> None:
     describe(
         command,
-        "Measure roughly what operators and transfers cost, solve for the best placement, and "
-        "measure it with every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
-        "plan-MODEL-costs.json, from which `view` explains it; plan-MODEL-report.json; and a "
-        "picture. It takes about a minute.",
+        "Find the placement to deploy: measure roughly what operators and transfers cost, solve "
+        "for the best placement, and measure it next to every single device. This takes about a "
+        "minute. FOLDER gets plan-MODEL.json, the fastest placement; plan-MODEL-report.json; "
+        "plan-MODEL-costs.json, which `view` reads; and a picture.",
         "plan --model resnet",
         "plan -m my_model.xml -d GPU,CPU",
         "plan -m resnet -m bert-8:2 --objective throughput",
@@ -58,19 +58,19 @@ def add_plan(command: Command) -> None:
         type=positive_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="for the solver (default: %(default)s)",
+        help="time limit of the solver (default: %(default)s)",
     )
     add_shared(command, "--objective")
     add_constraints(command)
     command.add_argument(
         "--phases",
         action="store_true",
-        help="of a model with state, also try one placement for the prompt and another for tokens",
+        help="for a model with state: also try one placement for the prompt, another for tokens",
     )
     command.add_argument(
         "--export",
         metavar="FOLDER",
-        help="also write the plan for OpenVINO alone: model, affinities and a script",
+        help="also export the plan for programs that use OpenVINO alone; see `export`",
     )
     add_out(command)
     set_command(command, run_plan, PROFILE_KEPT)
@@ -79,14 +79,13 @@ def add_plan(command: Command) -> None:
 def add_profile(command: Command) -> None:
     describe(
         command,
-        "Measure what each operator costs on each device, and what transfers cost. The profile is "
-        "kept for `plan`, `view` and simulated environments with costs=profiled. It takes "
-        "some minutes.",
+        "Measure what each operator costs on each device, and what transfers cost. `plan`, `view` "
+        "and simulated environments with costs=profiled use this profile. It takes some minutes.",
         "profile -m my_model.xml -d GPU,CPU",
     )
     add_problem(command)
     command.add_argument(
-        "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
+        "--out", metavar="PATH", help="also write the cost table to this file or folder"
     )
     set_command(command, run_profile, REPEAT)
 
@@ -94,7 +93,7 @@ def add_profile(command: Command) -> None:
 def add_fidelity(command: Command) -> None:
     describe(
         command,
-        "Measure placements that the profile was not fitted to, and show how well the simulator "
+        "Measure placements that were not used to fit the profile, and show how well the simulator "
         "predicts and ranks them. FOLDER gets fidelity-MODEL.json and a scatter plot. It takes "
         "some minutes.",
         "fidelity --model resnet --placements 40",
@@ -112,14 +111,14 @@ def add_fidelity(command: Command) -> None:
 
 
 def add_problem(command: Command) -> None:
-    """Add what says which problem is measured."""
+    """Add the options that state the problem to measure."""
     add_model(command, several=True)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_devices(command)
     add_granularity(command)
     add_shared(command, "--tolerance")
     command.add_argument(
-        "--refresh", action="store_true", help="measure a new profile, even if one is kept"
+        "--refresh", action="store_true", help="measure a new profile even if one is kept"
     )
 
 
@@ -205,9 +204,9 @@ def run_fidelity(options: argparse.Namespace) -> int:
 def add_export(command: Command) -> None:
     describe(
         command,
-        "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
-        "which compiles it and prints a latency; and affinities.json, the device of each node, as "
-        "benchmark_app reads it. ONNX Runtime runs plans of ONNX files.",
+        "Write a placement for programs that use OpenVINO alone, or for ONNX Runtime. FOLDER gets "
+        "the model; run.py, which compiles it and prints a latency; and affinities.json, the "
+        "device of each node in the format of benchmark_app.",
         "export results/plan-resnet.json --out deployed",
         "export plan-my_model.json -m my_model.xml --out deployed",
         "export plan-model.json -m model.onnx --to onnxruntime",
@@ -217,7 +216,7 @@ def add_export(command: Command) -> None:
         type=one_of(ENGINES),
         default="openvino",
         metavar="|".join(ENGINES),
-        help="what is to run it (default: %(default)s)",
+        help="engine that runs the export (default: %(default)s)",
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, False, "the placement's own, if it is built in", several=True)
@@ -225,11 +224,11 @@ def add_export(command: Command) -> None:
     command.add_argument(
         "--requests",
         type=positive_integer,
-        help="requests in flight: run.py also makes a queue of as many, or of a model with state "
-        "as many requests (default: none)",
+        help="requests in flight: run.py also makes a queue of this size, or for a model with "
+        "state this many requests (default: none)",
     )
     add_out(command, "deployed", folder="folder for the model and its script")
-    set_command(command, run_export, "files that were written are complete")
+    set_command(command, run_export, "the files written so far are complete")
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -240,7 +239,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> list[Path]:
-    """Write a placement for the engine that is to run it; returns the files."""
+    """Write a placement for the engine that runs it; return the files."""
     if options.to == "openvino":
         from placement_gym.deployment import export_placement
 

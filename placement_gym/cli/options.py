@@ -24,24 +24,24 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--inputs": {
         "metavar": "FILE",
-        "help": "inputs of your own: an .npz of named arrays, or a folder of .npy; one sample, or "
+        "help": "your own inputs: an .npz of named arrays, or a folder of .npy; one sample, or "
         "several along a first axis (default: generated)",
     },
     "--scenario": {
-        "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
-        "tokens and 32 decoded ones, steps-16 are equal steps of one that reads no tokens "
-        "(default: chat, 64 and 16, or steps-16)"
+        "help": "one run of a model with state: chat-128-32 is a prompt of 128 tokens, then 32 "
+        "decoded tokens; steps-16 is 16 equal steps of a model that reads no tokens (default: "
+        "chat, 64 and 16, or steps-16)"
     },
     "--extension": {
         "metavar": "FILE",
-        "help": "a library with operators that OpenVINO lacks, as its add_extension takes it; it "
-        "is code that runs",
+        "help": "library with operators that OpenVINO lacks, for its add_extension; its code is "
+        "run",
     },
     "--tolerance": {
         "type": positive_number,
         "metavar": "ERROR",
-        "help": "largest relative error of a placement's outputs (default: 1e-4 where all devices "
-        "compute in f32, else 3e-2; of a quantised model what its rounding was measured to cost)",
+        "help": "largest relative error of a placement's outputs (default: 1e-4 if all devices "
+        "compute in f32, else 3e-2; for a quantised model it is measured)",
     },
     "--objective": {
         "type": one_of(tuple(OBJECTIVES)),
@@ -54,8 +54,8 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": one_of(SPLITS),
         "default": "auto",
         "metavar": "|".join(SPLITS),
-        "help": "how submodels are kept apart: by device names of our own, by HETERO, or the first "
-        "where it is possible (default: %(default)s)",
+        "help": "how submodels are kept apart: alias, by second names of a device; hetero, as "
+        "HETERO splits the model; auto, alias where possible (default: %(default)s)",
     },
 }
 ALSO = {"--shape": ["-shape"], "--inputs": ["-i"], "--extension": ["-extensions"]}
@@ -69,7 +69,7 @@ def add_shared(command: Command, *options: str) -> None:
 
 
 class Models(argparse.Action):
-    """Keeps one model as it is, and makes a list of several."""
+    """Stores one model, or a list of several."""
 
     def __call__(
         self,
@@ -87,7 +87,7 @@ def add_model(
     command: Command, required: bool = True, default: str = "", several: bool = False
 ) -> None:
     """Add ``--model``."""
-    more = "; several times for models that run at the same time, resnet:2 twice as often"
+    more = "; repeat it for models that run at the same time, resnet:2 twice as often"
     command.add_argument(
         "-m",
         "--model",
@@ -99,7 +99,7 @@ def add_model(
 
 
 def add_devices(command: Command, default: str = "this machine's") -> None:
-    """Add ``--devices``; ``default`` says what is taken without it."""
+    """Add ``--devices``; ``default`` describes its default."""
     command.add_argument(
         "-d",
         "--devices",
@@ -115,8 +115,8 @@ def add_granularity(command: Command, default: str = "fused") -> None:
         type=one_of(GRANULARITIES),
         default=default or None,
         metavar="|".join(GRANULARITIES),
-        help="what is placed as a whole: op, each operator; colocated, each chain without "
-        "branches; fused, what the CPU executes as one primitive (default: "
+        help="what one unit is: op, an operator; colocated, a chain without branches; fused, what "
+        "the CPU executes as one primitive (default: "
         f"{default or 'colocated'})",
     )
 
@@ -125,7 +125,7 @@ def add_out(
     command: Command,
     default: str | None = "results",
     file: str = "",
-    folder: str = "folder for what is written",
+    folder: str = "folder for the results",
 ) -> None:
     """Add ``--out``, required if its default is None: a file of this name, or a folder."""
     meaning = f"the {file}, or a folder for it" if file else folder
@@ -142,11 +142,11 @@ def add_out(
 def set_command(
     command: Command, run: Callable[[argparse.Namespace], int], resume_hint: str
 ) -> None:
-    """Set what a command runs, and what it prints after Ctrl-C; add what all commands take.
+    """Set what a command runs and prints after Ctrl-C, and add the options of all commands.
 
     Args:
         command: The command.
-        run: Runs it; returns the exit status.
+        run: Runs the command and returns the exit status.
         resume_hint: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
     command.add_argument(
@@ -166,19 +166,19 @@ def set_command(
 
 
 def print_json(options: argparse.Namespace, document: Any) -> bool:
-    """Print a document with ``--json``; return whether it was given."""
+    """Print a document if ``--json`` was given; return whether it was."""
     if options.json:
         print(json.dumps(document))
     return bool(options.json)
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
+    """Return the stream for lines printed meanwhile: standard output may be for JSON alone."""
     return sys.stderr if options.json else sys.stdout
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``gym.make`` that say what is measured, if they are given."""
+    """Return the given arguments of ``gym.make`` that state what is measured."""
     arguments = {
         "shapes": options.shape,
         "inputs": options.inputs,

@@ -19,14 +19,14 @@ EXIT_CODES = {
 }
 IN_FILE = 'state it in a file of devices, as in [{{"name": "GPU", {}}}]'
 HABITS = {
-    **dict.fromkeys(("-hint", "--hint"), "`--objective throughput` is for requests in flight"),
-    **dict.fromkeys(("-b", "--batch"), 'it is a size, as in --shape "image[8,3,224,224]"'),
+    **dict.fromkeys(("-hint", "--hint"), "use `--objective throughput` for several requests"),
+    **dict.fromkeys(("-b", "--batch"), 'state it as a size: --shape "image[8,3,224,224]"'),
     **dict.fromkeys(
         ("-nstreams", "--nstreams"), IN_FILE.format('"properties": {"NUM_STREAMS": 2}')
     ),
     **dict.fromkeys(("-infer_precision", "--precision"), IN_FILE.format('"precision": "f16"')),
 }
-"""Options of OpenVINO's tools -> what to write here."""
+"""Option of OpenVINO's tools -> what to write here."""
 MODEL_REMEDY = "as in `--model resnet` or `--model my_model.xml`; `placement-gym models` lists them"
 
 
@@ -39,10 +39,10 @@ class Command(argparse.ArgumentParser):
         self.commands: dict[str, Command] = {}
 
     def add_commands(self) -> Callable[[str, str], Command]:
-        """Let it have sub-commands.
+        """Prepare the command for sub-commands.
 
         Returns:
-            What adds one, given its name and its line in the list of commands.
+            A function that adds one, given its name and its line in the list of commands.
         """
         subparsers = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
@@ -64,7 +64,7 @@ class Command(argparse.ArgumentParser):
         self.check_words(words)
         parsed, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self.error(f"{unknown[0]!r} is one word too many")
+            self.error(f"unexpected argument {unknown[0]!r}")
         return parsed, unknown
 
     def check_words(self, words: Sequence[str]) -> None:
@@ -89,7 +89,7 @@ class Command(argparse.ArgumentParser):
                 self.error_unknown("option", option, long)
 
     def error_unknown(self, kind: str, word: str, choices: Iterable[str]) -> NoReturn:
-        """End with an error that says what to use now, or suggests the nearest known word."""
+        """End with an error that names the replacement, or suggests the nearest known word."""
         near = suggest(word, choices)
         self.error(explain_removal(kind, word) or f"no {kind} {word!r:.80}{near}")
 
@@ -114,13 +114,13 @@ class Command(argparse.ArgumentParser):
 
 
 def describe(command: Command, about: str, *examples: str, failure: str = "") -> None:
-    """Set what ``--help`` says of a command, with the exit codes below.
+    """Set the ``--help`` text of a command, with its exit codes.
 
     Args:
         command: The command.
         about: What it does, in a few sentences.
         examples: Lines to copy, without the program's name.
-        failure: What exit code 1 means; empty if the command never ends with it.
+        failure: Meaning of exit code 1; empty if the command never returns it.
     """
     codes = {**EXIT_CODES, 1: failure} if failure else {0: EXIT_CODES[0], 2: EXIT_CODES[2]}
     codes[130] = EXIT_CODES[130]

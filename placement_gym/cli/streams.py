@@ -9,9 +9,9 @@ from typing import Any, TextIO
 
 
 class LossyStream:
-    """A text stream that never fails: what it cannot write is lost, and all that follows.
+    """A text stream that never fails: after a failed write, all output is discarded.
 
-    Messages and progress change neither what a command does nor its exit status.
+    Messages and progress affect neither the work nor the exit status of a command.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -35,7 +35,7 @@ class LossyStream:
 
 
 def silence(stream: TextIO) -> None:
-    """Send a stream to the null device: what it has not taken would fail again when Python ends."""
+    """Send a stream to the null device, or flushing it would fail again when Python ends."""
     with suppress(OSError):  # it has no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -43,7 +43,7 @@ def silence(stream: TextIO) -> None:
 def replace_closed_streams() -> None:
     """Open the null device in place of standard streams that the caller has closed.
 
-    A file of the command would take a closed one's number, and get what is printed.
+    Otherwise a file that the command opens would get a closed stream's number and its output.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -24,19 +24,19 @@ from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
 VERBOSE_WIDTH = 240
-"""Characters of a line with `--verbose`, so that every column is shown: ours."""
-FILES = "Every placement and the scatter plot are in {out}/"
+"""Characters of a line with `--verbose`: wide enough for every column."""
+FILES = "All placements and the scatter plot are in {out}/"
 BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
-"""Candidates that show what devices would hold without a plan."""
+"""Candidates that show the memory use without a plan."""
 
 
 def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
-    """Print a document as JSON with ``--json``, else as what ``make`` makes of it.
+    """Print a document as JSON if ``--json`` was given, otherwise as ``make`` renders it.
 
     Raises:
-        FileError: Its files could not be written, which is the last thing that the command prints.
+        FileError: The files of the document could not be written; printed last.
     """
     if not print_json(options, document):
         Console(width=VERBOSE_WIDTH if options.verbose else None).print(make(), crop=False)
@@ -46,7 +46,7 @@ def print_result(
 
 
 def profile_table(document: Document) -> Group:
-    """The times of each device alone, and what cuts cost, by a profile."""
+    """Make the table of a profile: times of each device alone, and costs of transfers."""
     columns = (Column("device", text=True), Column("whole model, ms"))
     table = FittedTable(
         [*columns, Column("slowest units, ms", text=True)],
@@ -86,15 +86,15 @@ def evaluation_table(values: Document) -> Group:
     if best_ms is not None:
         table.add_row("the best single device", f"{best_ms:.2f}", "1.000", "")
     table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
-    # A statement about the placement needs a measurement that decides; all others are said first.
+    # A verdict needs a measurement that decides; other statements come first.
     verdict = {
         YES: "It beats the best single device.",
         NO: "It does not beat the best single device.",
         WITHIN_NOISE: "It equals the best single device within noise.",
-        None: "No single device may run the model; the reference ran beyond its limit.",
+        None: "No single device may run the model; the reference exceeded its memory limit.",
     }[values["beats_best_single"]]
     if values["alone"]:
-        verdict = "It is one device alone, so that there is no split to compare."
+        verdict = "The placement uses one device only: there is no split to compare."
     lines = []
     if values.get("requests_per_s"):
         lines.append(describe_requests(values))
@@ -112,7 +112,7 @@ def evaluation_table(values: Document) -> Group:
 
 
 def plan_table(document: Document) -> Group:
-    """The latencies of the candidates, and which one is the plan."""
+    """Make the table of candidates, with the plan in bold."""
     table = FittedTable(
         [
             Column("candidate", text=True),
@@ -159,7 +159,7 @@ def plan_table(document: Document) -> Group:
 
 
 def remark_on_candidate(row: Document) -> Iterator[FittedText]:
-    """Lines on a candidate: its failure or warning, phases, rivals that equal it, requests."""
+    """Describe a candidate: its error or warning, phases, equal candidates, requests."""
     label = row["label"]
     if row["error"]:
         yield FittedText(f"{label}: {row['error']}", "red")
@@ -170,22 +170,21 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
     if parts := describe_scenario(row):
         yield FittedText(f"{label}: {parts}")
     if row.get("also"):
-        yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
+        yield FittedText(f"{label}: {join_words(row['also'])} found the same placement")
     if row.get("requests_per_s") is not None:
         yield FittedText(f"{label}: {describe_requests(row)}")
 
 
 def describe_held(document: Document) -> list[FittedText]:
-    """Lines on what devices hold under the plan and what was placed there, if they report it."""
+    """Compare the memory that devices report under the plan with the weights placed there."""
     plan = next(row for row in document["rows"] if row["label"] == document["plan"])
     values = zip(
         document["devices"], plan.get("memory_bytes", ()), plan.get("held_bytes", ()), strict=False
     )
     return [
         FittedText(
-            f"{document['plan']}: {device} holds {format_bytes(used_bytes)}, and "
-            f"{format_bytes(weight_bytes)} "
-            "of weights were placed there"
+            f"{document['plan']}: {device} reports {format_bytes(used_bytes)} in use; "
+            f"{format_bytes(weight_bytes)} of weights were placed there"
         )
         for device, weight_bytes, used_bytes in values
         if used_bytes is not None
@@ -193,13 +192,13 @@ def describe_held(document: Document) -> list[FittedText]:
 
 
 def models_tables(document: Document) -> list[FittedTable]:
-    """Make a table of what each of several models gets under each candidate; none of one model."""
+    """Make a table of each model's rate and latency under each candidate; none for one model."""
     rows = [row for row in document["rows"] if row.get("models")]
     if not rows:
         return []
     table = FittedTable(
         [Column("candidate", text=True), *(Column(name) for name in rows[0]["models"])],
-        "inferences a second, median ms from start to result",
+        "inferences a second, median latency from start to result",
     )
     for row in rows:
         cells = [
@@ -257,7 +256,7 @@ def describe_scenario(row: Document) -> str:
     summary = f"prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
     if row.get("handover_ms") is None:
         return summary
-    return f"{summary}, {row['handover_ms']:.2f} ms to hand the state over"
+    return f"{summary}, {row['handover_ms']:.2f} ms to transfer the state"
 
 
 def show_bytes(
@@ -278,7 +277,7 @@ def show_bytes(
 
 
 def describe_requests(values: Document) -> str:
-    """Results a second, and what was in flight."""
+    """Describe results a second and requests in flight."""
     return (
         f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
         f"NUM_STREAMS {values['streams']}"
@@ -286,22 +285,22 @@ def describe_requests(values: Document) -> str:
 
 
 def explain_bound(document: Document) -> str:
-    """State the bound next to a prediction of the same profile: measurements may lie below both."""
+    """State the bound next to a prediction by the same profile; measurements may be lower."""
     if document["bound_ms"] is None:
         return ""
     if document["bound_ms"] <= 0.0:
-        return "The solver found no bound in its time; --time-limit gives it more. "
-    # Of a device alone if one runs the model, as it is what a split has to beat.
+        return "The solver found no lower bound in time; --time-limit allows more. "
+    # Prefer a single device that runs the model: a split has to beat it.
     ran = [row for row in document["rows"] if not row["error"]]
     row = min(ran, key=lambda row: (not row["alone"], row["predicted_ms"]))
     return (
-        f"The profile predicts {row['predicted_ms']:.2f} ms for {row['label']}, and at least "
-        f"{document['bound_ms']:.2f} ms for any placement. "
+        f"The profile predicts {row['predicted_ms']:.2f} ms for {row['label']}; no placement is "
+        f"predicted below {document['bound_ms']:.2f} ms. "
     )
 
 
 def fidelity_table(document: Document) -> Group:
-    """Make the table of how well the twin and the plain share of slow work predict."""
+    """Make the table of how well the twin, and the share of slow work alone, predict."""
     table = FittedTable(
         [
             Column("", text=True),
@@ -328,6 +327,6 @@ def fidelity_table(document: Document) -> Group:
     return Group(
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,
-        FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
+        FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time"),
         *([] if document["unsaved"] else [FittedText(FILES.format(**document), "dim")]),
     )

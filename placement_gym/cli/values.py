@@ -1,4 +1,4 @@
-"""Readers of options' values from text; each error says what is possible."""
+"""Read values of options from text; each error states the possible values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from placement_gym.base import explain_removal, is_folder, suggest
 
 MAX_SEEDS = 100_000
-"""Seeds of one run: ours, as ranges of them are listed in memory."""
+"""Largest number of seeds: ranges are listed in memory."""
 FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
 WHOLE_NUMBER = re.compile("[0-9]{1,10}")
 SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
@@ -59,8 +59,8 @@ def parse_seeds(text: str) -> list[int]:
         numbers = WHOLE_NUMBER.fullmatch(first) and WHOLE_NUMBER.fullmatch(end)
         if not numbers or int(first) > int(end):
             raise argparse.ArgumentTypeError(
-                "must be a number of seeds, as in 5 for the seeds 0 to 4, or the seeds themselves, "
-                f"as in 0,1,2 or 3-5, not {text!r:.80}"
+                "must be a number of seeds (5 means 0 to 4), or a list of seeds, as in 0,1,2 or "
+                f"3-5, not {text!r:.80}"
             )
         if int(end) - int(first) >= MAX_SEEDS - len(seeds):
             raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
@@ -79,11 +79,11 @@ def parse_names(text: str) -> list[str]:
 
 
 def output_folder(text: str) -> str:
-    """Read a folder for results, which a name like that of a file is not."""
+    """Read the name of a folder for results; refuse one that looks like a file."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must name a folder, as in results")
     if Path(text).suffix in FILES and not is_folder(text):
-        raise argparse.ArgumentTypeError(f"is a folder here, and {text!r:.80} looks like a file")
+        raise argparse.ArgumentTypeError(f"must be a folder, but {text!r:.80} looks like a file")
     return text
 
 

@@ -15,9 +15,9 @@ def add_view(command: Command) -> None:
     """Add the command's arguments."""
     describe(
         command,
-        "Write one page, which needs no network, to explore placements in a browser: the graph "
-        "coloured by device, search, the costs of each unit, a timeline, and what moved between "
-        "two placements. The timeline is simulated.",
+        "Write an HTML page to explore placements in a browser, without a network: the graph "
+        "coloured by device, the costs of each unit, a simulated timeline, and the differences "
+        "between two placements.",
         "view results/plan-resnet.json",
         "view results --problem 2 --out results/view.html",
     )
@@ -25,8 +25,8 @@ def add_view(command: Command) -> None:
         "sources",
         nargs="+",
         metavar="PLACEMENT_OR_RUN",
-        help="a placement file, or a folder of results: the fastest run of each agent; the page "
-        "compares several",
+        help="a placement file, or a folder of results (the fastest run of each agent); several "
+        "are compared",
     )
     add_model(command, False, "the placement's own, if it is built in", several=True)
     add_shared(command, "--shape", "--extension")
@@ -34,16 +34,16 @@ def add_view(command: Command) -> None:
         "--problem",
         type=positive_integer,
         metavar="N",
-        help="which problem of a folder that has several",
+        help="number of the problem, if the folder has several",
     )
     add_out(command, "view.html", file="page")
     command.add_argument(
         "--picture", metavar="FILE", help="also draw the placement, as .png, .svg or .pdf"
     )
     command.add_argument(
-        "--trace", metavar="FILE", help="also write the timelines as a trace for ui.perfetto.dev"
+        "--trace", metavar="FILE", help="also write the timelines for ui.perfetto.dev"
     )
-    set_command(command, run_view, "nothing is kept; the same command writes the page")
+    set_command(command, run_view, "nothing is kept; rerun the command to write the page")
 
 
 def run_view(options: argparse.Namespace) -> int:
@@ -75,7 +75,7 @@ def run_view(options: argparse.Namespace) -> int:
     if options.picture:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
-        # All files are drawn from one scene, so that they agree.
+        # All files show the same scene.
         scene = open_scene(
             options.sources,
             options.model,

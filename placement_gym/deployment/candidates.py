@@ -1,8 +1,8 @@
 """Placements that may become a plan.
 
-Near a full device times rise suddenly, as memory is moved or shared, and no profile shows it, as it
-never fills one. So placements with less on such a device, and where it may hold more also with more
-on it, are candidates, too.
+Times rise suddenly when a device is nearly full, because memory is moved or shared. A profile never
+fills a device and does not show this. So placements with less on such a device are candidates, and
+with more on it if more may fit.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from placement_gym.solvers import (
 from placement_gym.solvers.search import search
 
 N_PROPOSALS = 100
-"""Evaluations of the search: ours, a second or two. Not a number of seconds, so that equal profiles
+"""Evaluations of the search, a second or two of work. Not a number of seconds, so equal profiles
 make equal plans."""
 FULL_SHARE = 0.9
-"""Share of what a device holds, or reports, from which on variants are measured: ours."""
+"""Hand-tuned: variants are measured above this share of what a device holds or reports."""
 SMALLER_SHARES, LARGER_SHARES = (0.9, 0.75), (1.1,)
-"""Bytes that variants put on the device, as shares of the split's: ours."""
+"""Hand-tuned: bytes that variants put on the device, as shares of the split's."""
 OTHERS = "others"
 MEANINGS = {
-    "milp": "the optimum of the profile by a mixed-integer program, or the best it found",
-    "search": "the best that a local search found in the profile",
+    "milp": "the optimum of the profile by a mixed-integer program, or its best solution",
+    "search": "the best placement of a local search in the profile",
     "min-cut": "the optimum of the profile by a minimum cut",
-    "prefix": "the first units on one device, the others on another",
+    "prefix": "the first units on one device, the rest on another",
     "window": "one run of units on another device",
     "fill-in-order": "devices filled one after another",
-    "PIPELINE_PARALLEL": "as OpenVINO's HETERO fills devices with this policy",
+    "PIPELINE_PARALLEL": "the placement of OpenVINO's HETERO with this policy",
     "AUTO": "the device that OpenVINO's AUTO chooses for each model",
     "dp": "the best split into contiguous stages",
     "dpl": "the best split into stages along one order",
-    "model-per-device": "each model whole, on the best device for all",
-    "phases": "one placement for prompts and one for tokens",
+    "model-per-device": "whole models, in the best assignment to devices",
+    "phases": "one placement for the prompt and one for tokens",
 }
-"""What candidates are, by the beginning of their labels."""
+"""Meaning of candidates, by the beginning of their labels."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Candidate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that it is called."""
+        """All names of the candidate."""
         return (self.label, *self.also)
 
     @property
@@ -87,7 +87,7 @@ class Candidate:
 
 
 def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
-    """What the names of candidates mean, but those of devices alone."""
+    """Explain the names of candidates, except single devices."""
     words = {re.split("[ ,]", name)[0] for one in candidates for name in one.names}
     return {name: meaning for name, meaning in MEANINGS.items() if name in words}
 
@@ -95,7 +95,7 @@ def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
 def propose_candidates(
     twin: SimulatedBackend, time_limit_s: float
 ) -> tuple[list[Candidate], float]:
-    """Distinct placements worth measuring, and the latency that the twin says none can beat."""
+    """Propose distinct placements to measure, and a lower bound of the latency by the twin."""
     problem, costs = twin.problem, twin.costs
     named = list_single_devices(problem)
     reported = within_reported(problem)
@@ -104,7 +104,7 @@ def propose_candidates(
         named.append(("milp", solved.assignment))
     named += propose_by_search(twin)
     if reported is not problem and reported.binding:
-        label = "milp, within what is reported"
+        label = "milp, within reported memory"
         modest = solve_program(reported, costs, time_limit_s, label).assignment
         named += [] if modest is None else [(label, modest)]
     if reported.binding:
@@ -125,19 +125,19 @@ def propose_candidates(
 
 
 def solve_program(problem: Problem, costs: CostTable, time_limit_s: float, label: str) -> Solution:
-    """Run the mixed-integer program, which has the time limit for itself, and say so."""
+    """Run the mixed-integer program with a time limit, and show it on the progress bar."""
     show_step(f"solving: {label}, at most {time_limit_s:.0f} s")
     return serial_program(problem, costs, time_limit_s)
 
 
 def list_single_devices(problem: Problem) -> list[Named]:
-    """Each device that can run the whole model, alone."""
+    """List each device that can run the whole model alone."""
     singles = zip(propose_single_devices(problem), problem.runs_all, strict=True)
     return [single for single, runs_all in singles if runs_all]
 
 
 def propose_by_search(twin: SimulatedBackend) -> list[Named]:
-    """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
+    """Search for a placement, a second or two of work; none if it exceeds memory."""
     problem = twin.problem
     show_step(f"solving: search, {N_PROPOSALS} placements")
     result = search(problem, twin.costs, twin.semantics, evaluations=N_PROPOSALS)
@@ -148,7 +148,7 @@ def propose_by_search(twin: SimulatedBackend) -> list[Named]:
 def collect(
     twin: SimulatedBackend, labelled: Sequence[Named], earlier: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """Candidates of labels and assignments, each placement once, after those that are known."""
+    """Make candidates of labels and assignments, each placement once, after earlier ones."""
     distinct = {candidate.assignment.tobytes(): candidate for candidate in earlier}
     for label, placement in labelled:
         assignment = merge_submodels(twin.problem, twin.simulator, placement)
@@ -161,7 +161,7 @@ def collect(
 
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
-    """Propose candidates for throughput; devices alone are predicted with one stream."""
+    """Propose candidates for throughput; single devices are predicted with one stream."""
     from placement_gym.solvers import lower_bound
 
     problem, costs = twin.problem, twin.costs
@@ -178,17 +178,17 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
 
 
 def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
-    """Yield the best contiguous splits, over all orders and along one, where there are such."""
+    """Yield the best contiguous splits, over all orders and along one, if they exist."""
     for label in ("dp", "dpl"):
         show_step(f"solving: {label}, without a time limit")
         yield from propose_simple(problem, costs, label)
 
 
 def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, and variants of the best ones by the twin that nearly fill a device.
+    """Add variants of the best candidates that nearly fill a device.
 
-    These are the fastest device alone and the fastest split that fit, and the fastest split within
-    what devices report.
+    The best candidates by the twin are the fastest single device and the fastest split that fit,
+    and the fastest split within the memory that devices report.
     """
     problem = twin.problem
     fitting = sorted(
@@ -211,7 +211,7 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
 
 
 def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
-    """Labels and placements with less, or more, on each device that a split nearly fills."""
+    """Vary a split: less, or more, on each device that it nearly fills."""
     problem = twin.problem
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)
     device_bytes = count_held(problem, split.assignment).total
@@ -235,7 +235,7 @@ def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
 
 
 def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
-    """The problem in which all devices but one hold only so much together."""
+    """Limit the memory of all devices but one, taken together."""
     unlimited = problem.with_limits(np.full(len(problem.devices), np.inf))
     limited = tuple(
         spec
@@ -247,5 +247,5 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
 
 
 def move_least(twin: SimulatedBackend, problem: Problem, split: Candidate) -> IntArray:
-    """The split, repaired to fit a problem: units with the least regret by the profile move."""
+    """Repair a split to fit a problem by moves that cost least in the profile."""
     return repair(problem, split.assignment[None], RepairPrices.of(problem, twin.costs))[0]

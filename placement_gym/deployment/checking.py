@@ -1,4 +1,4 @@
-"""A check of devices with one model: what each refuses or computes wrongly, and what that costs."""
+"""Check devices with one model: operators that each refuses or computes wrongly, and the cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from placement_gym.models import Given, ModelSpec, Shapes
 from placement_gym.problem import Constraints
 
 Document = dict[str, Any]
-TOO_LARGE = "it cannot hold the model, so it was not run alone"
+TOO_LARGE = "not checked: it cannot hold the whole model"
 
 
 def check(
@@ -40,18 +40,18 @@ def check(
     extension: str | Path | None = None,
     quiet: bool = False,
 ) -> Document:
-    """Run each device alone, and find the operators that it refuses or computes otherwise.
+    """Find the operators that each device refuses or computes wrongly.
 
-    The reference is the first CPU in f32, which is added if no device is one. Where a device alone
-    fails, ``faults.FaultFinder`` finds the operators at fault, and checks at last that everything
-    else runs there with the outputs of the reference. If there are any, ``out`` gets
-    ``check-MODEL-constraints.json``, which ``plan`` takes as ``constraints``.
+    Outputs are compared with the reference, the first CPU in f32, which is added if there is none.
+    If a device alone fails, ``faults.FaultFinder`` finds the operators at fault and verifies that
+    all others run there with the reference's outputs. ``out`` then gets
+    ``check-MODEL-constraints.json`` for ``constraints`` of ``plan``.
 
     Args:
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
         out: Folder for the constraints.
-        tolerance: As for ``gym.make``; None is chosen for each device.
+        tolerance: As for ``gym.make``; None chooses it for each device.
         shapes: As for ``gym.make``.
         inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
@@ -75,7 +75,7 @@ def check(
         ``kept_off_ms`` and ``n_submodels`` with the operators on the reference.
 
     Raises:
-        UserError: There is no device but the reference, or it computes no finite outputs.
+        UserError: There is only the reference, or its outputs are not finite.
         EngineError: The reference does not run.
     """
     start_s = perf_counter()
@@ -104,24 +104,24 @@ def check(
 
 
 def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:
-    """The device to trust, and those to check.
+    """Choose the device to trust and those to check.
 
     Raises:
-        UserError: There is none to check.
+        UserError: There is no device to check.
     """
     exact = [device for device in devices if device.host and device.precision == "f32"]
     reference = exact[0] if exact else DeviceSpec("CPU")
     tested = [device for device in devices if device != reference]
     if not tested:
         raise UserError(
-            f"{reference.name} is the reference of a check: name a device to check, as in NPU, or "
-            "take a test bed, as in cpu-testbed"
+            f"{reference.name} is the reference of the check: name a device to check, as in "
+            "--devices NPU, or a test bed, as in cpu-testbed"
         )
     return reference, tested
 
 
 def check_device(backend: MeasuredBackend) -> Document:
-    """The row of the second device of a backend's problem; the first is the reference."""
+    """Check the second device of a backend's problem; the first is the reference."""
     problem, device = backend.problem, 1
     row: Document = {
         "name": problem.device_names[device],
@@ -159,7 +159,7 @@ def check_device(backend: MeasuredBackend) -> Document:
 
 
 def finite_or_none(error: float | None) -> float | None:
-    """An error as JSON holds it: None also for outputs that are not finite or have other shapes."""
+    """Return an error for JSON: None also for outputs that are not finite or have other shapes."""
     return error if error is not None and isfinite(error) else None
 
 
@@ -180,7 +180,7 @@ def estimate(backend: MeasuredBackend, device: int, kept_off: list[int]) -> Docu
 
 
 def write_constraints(rows: list[Document], file: Path) -> str | None:
-    """Write what keeps operators off devices; None if nothing needs to."""
+    """Write constraints for the operators at fault; None if there are none."""
     faulty = {row["name"]: [operator["name"] for operator in row["operators"]] for row in rows}
     keep_off = {device: names for device, names in faulty.items() if names}
     if not keep_off:

@@ -1,4 +1,4 @@
-"""A placement in a program of your own: compiled, in stages, or only as affinities."""
+"""Use a placement in your own program: compiled, in stages, or only as affinities."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def compile_model(
 ) -> ov.CompiledModel:
     """Compile a model under a placement, as the measured environment does.
 
-    One on a single device is compiled for that device, and has no properties of HETERO.
+    A placement on a single device is compiled for that device, without HETERO's properties.
 
     Args:
         core: Virtual devices of the placement, and aliases, are registered in it.
         model: The model that the placement was made for; it is not changed.
-        placement: Where each unit goes, with the settings of each device.
-        split: ``"alias"`` keeps our own acyclic submodels apart by alias device names,
-            ``"hetero"`` leaves splitting to HETERO, ``"auto"`` is alias where devices allow it.
+        placement: The device of each unit, with the settings of each device.
+        split: ``"alias"`` keeps submodels apart by second names of a device, ``"hetero"`` lets
+            HETERO split the model, ``"auto"`` is alias if the devices allow it.
         config: Further compile properties.
 
     Raises:
@@ -55,20 +55,20 @@ def compile_model(
 def compile_phases(
     core: ov.Core, model: ov.Model, prefill: Placement, decode: Placement
 ) -> PhasedModel:
-    """Compile a model with state under a placement for prompts and another one for tokens.
+    """Compile a model with state under one placement for the prompt and another for tokens.
 
     ```python
     request = compile_phases(ov.Core(), model, prefill, decode).create_infer_request()
     request.reset_state()
     request.infer(prompt)  # under prefill
-    request.infer(token)  # under decode, which was given the state
+    request.infer(token)  # under decode, after the transfer of the state
     ```
 
     Args:
         core: As for ``compile_model``.
         model: As for ``compile_model``.
         prefill: The placement of the first inference after the state is reset.
-        decode: The placement of those that follow.
+        decode: The placement of all later inferences.
 
     Raises:
         PlacementMismatchError: A placement was made for another model.
@@ -83,7 +83,7 @@ def compile_phases(
 def cut(
     model: ov.Model, placement: Placement, split: str = "auto"
 ) -> tuple[OpGraph, HeteroPartition]:
-    """The graph of a model as ``load_model`` returns it, and its parts under a placement.
+    """Cut a model as ``load_model`` returns it; return its graph and its parts.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -98,17 +98,17 @@ def cut(
 def apply_placement(model: ov.Model, placement: Placement) -> None:
     """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
 
-    HETERO keeps parts on one device apart only by aliases of it, which ``compile_model`` and
-    exports use. Without them it may cut further, and refuse tensors of a model with dynamic
-    dimensions as a request begins; a warning says where that may happen.
+    ``compile_model`` and exports also use aliases of devices to keep submodels apart. With
+    affinities alone HETERO may cut the model into more parts, and refuse tensors of dynamic
+    dimensions; a warning says where that may happen.
 
-    To try several placements, apply each to a clone. Names that are not unique become so. Values
-    that are known without data and read in several submodels get a copy for each.
+    To try several placements, apply each to a clone. Duplicate node names become unique. Constant
+    values that several submodels read get a copy for each.
 
     Args:
         model: The model that the placement was made for.
-        placement: Where each unit goes. Its virtual devices have to be registered in the Core
-            that compiles the model; ``compile_model`` does both.
+        placement: The device of each unit. Register its virtual devices in the Core that compiles
+            the model, or use ``compile_model``, which does both.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -119,9 +119,9 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
         _, apart = cut(model, placement, "auto")
         if len(apart.devices) > len(partition.devices):
             warn_user(
-                f"{partition.n_submodels} submodels need aliases of devices to stay apart, and "
-                "HETERO without them may refuse tensors of dynamic dimensions (\"Can't set the "
-                'input tensor"): use compile_model or an export, or bind the shapes'
+                f"{partition.n_submodels} submodels need aliases of devices to stay apart; without "
+                "them HETERO may refuse tensors of dynamic dimensions (\"Can't set the input "
+                'tensor"): use compile_model or an export, or bind the shapes'
             )
     set_affinities(model, graph, partition)
 
@@ -132,10 +132,10 @@ def compile_stages(
     placement: Placement,
     config: Mapping[str, Any] | None = None,
 ) -> StagedModel:
-    """Compile each device's part of a placement by itself, without HETERO.
+    """Compile each device's part of a placement separately, without HETERO.
 
-    ``compile_model`` is the way to run a placement. This one is for two GPUs, of which HETERO of
-    OpenVINO 2026.4 leaves the second empty. Its requests run one stage after another.
+    Prefer ``compile_model``. This function is for two GPUs, of which HETERO of OpenVINO 2026.4
+    leaves the second empty. Its requests run one stage after another.
 
     ```python
     request = compile_stages(ov.Core(), model, placement).create_infer_request()
@@ -146,7 +146,7 @@ def compile_stages(
     Args:
         core: Virtual devices of the placement are registered in it.
         model: The model that the placement was made for; it is not changed.
-        placement: Where each unit goes, with the settings of each device.
+        placement: The device of each unit, with the settings of each device.
         config: Further compile properties of every stage.
 
     Raises:
@@ -156,7 +156,7 @@ def compile_stages(
     """
     if members := list_members(model):
         raise UserError(
-            f"{join_names(members)!r} is several models: compile each that split_placement returns"
+            f"{join_names(members)!r} has several models: compile each that split_placement returns"
         )
     ready = prepare_for(placement, model)
     graph = extract_spec(ready, placement.spec)
@@ -166,12 +166,12 @@ def compile_stages(
 
 
 def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
-    """Prepare a model, or a copy of it, as it was when the placement was made.
+    """Prepare a model, or a copy of it, in the state in which the placement was made.
 
     Args:
         placement: Made for this model, or for the file that it was read from.
         model: Any model.
-        in_place: Whether the model itself is changed.
+        in_place: Change the model itself.
     """
     ready = model if in_place else model.clone()
     # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that

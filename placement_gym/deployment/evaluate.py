@@ -29,21 +29,21 @@ def evaluate_placement(
     inputs: Given | None = None,
     extension: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Compile and measure a placement alongside the fastest single device.
+    """Compile a placement and measure it next to the fastest single device.
 
     Args:
-        model: The model it was made for, as for ``gym.make``; None takes the one that the
-            placement names, if that is built in.
+        model: The model that the placement was made for, as for ``gym.make``; None means the
+            built-in model that it names.
         placement: A placement or its file; its devices and their settings are used.
         split: See ``placement_gym.compile_model``.
-        shapes: As for ``gym.make``; the scenario of a model with state, or what sizes inputs with
-            dynamic dimensions are measured with, is the placement's.
+        shapes: As for ``gym.make``. The scenario of a model with state, and the measured sizes of
+            dynamic dimensions, are those of the placement.
         quiet: Show no progress.
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
         tolerance: As for ``gym.make``.
-        inputs: As for ``gym.make``; a placement keeps no more of those that it was made with than
-            their sizes and fingerprint.
+        inputs: As for ``gym.make``; a placement keeps only the sizes and the fingerprint of its
+            inputs.
         extension: As for ``gym.make``.
 
     Returns:
@@ -52,19 +52,19 @@ def evaluate_placement(
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, memory_bytes and
         held_bytes (of each device, see ``Measurement``), beats_best_single, warning (why the
         measurement decides nothing, or an empty string), and interference (share of its time that
-        other programs took, 0 if enough was calm), objective, and scenario, data_shapes or inputs
-        (what was run, and the fingerprint of own inputs). For a model with state also prefill_ms
-        and token_ms, or step_ms where it reads no tokens; for throughput requests_per_s, requests
-        (in flight) and streams.
-        best_single_ms, speedup_vs_best_single and beats_best_single are None where no device may
-        run the model alone.
+        other programs took, 0 if enough samples were undisturbed), objective, and scenario,
+        data_shapes or inputs (what was run, and the fingerprint of the user's inputs). For a model
+        with state also prefill_ms and token_ms, or step_ms if it reads no tokens; for throughput
+        requests_per_s, requests (in flight) and streams.
+        best_single_ms, speedup_vs_best_single and beats_best_single are None if no device may run
+        the model alone.
 
     Raises:
-        PlacementMismatchError: It was made for another model.
+        PlacementMismatchError: The placement was made for another model.
         UnknownDeviceError: The machine does not have its devices.
     """
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
-    # The same environment and finalist as in a benchmark, so that figures can be compared.
+    # The same environment and finalist as in a benchmark, so the figures are comparable.
     env_kwargs = {
         **loaded_placement.spec.given(model, shapes, inputs).to_json(),
         "devices": loaded_placement.devices,

@@ -1,4 +1,4 @@
-"""A placement for programs that use OpenVINO alone: a model, its affinities, and a script."""
+"""Export a placement for programs that use OpenVINO alone: model, affinities and a script."""
 
 from __future__ import annotations
 
@@ -71,16 +71,15 @@ def export_placement(
     inputs: Given | None = None,
     extension: str | Path | None = None,
 ) -> list[Path]:
-    """Write what a program without this package needs to run a model under a placement.
+    """Export a model and its placement for programs without this package.
 
-    ``model.xml`` (and ``.bin``) is the model, its weights as they are, cut for the placement;
-    its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone and
-    prints a median latency on ``inputs.npz``, else on zeros; to import ``compile_model`` from it is
-    enough.
-    ``affinities.json`` maps nodes to devices in the form of OpenVINO's ``hello_affinity`` and of
+    ``model.xml`` (and ``.bin``) is the model, cut for the placement, with unchanged weights; its
+    runtime info has the device of every node. ``run.py`` needs OpenVINO alone: import
+    ``compile_model`` from it, or run it for a median latency on ``inputs.npz``, otherwise on zeros.
+    ``affinities.json`` maps nodes to devices in the format of OpenVINO's ``hello_affinity`` and of
     ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
-    more parts. Of a union each model gets a folder with these files, and ``run.py`` next to them
-    runs all at the same time.
+    more parts. For a union, each model gets a folder with these files; ``run.py`` next to them runs
+    all at the same time.
 
     Args:
         placement: A placement or its file.
@@ -89,9 +88,9 @@ def export_placement(
             built-in model that it names.
         shapes: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
-        requests: How many requests are to be in flight: ``run.py`` then also has ``make_queue``, an
-            ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
-            requests with a state of their own, each for a thread of the user's.
+        requests: Requests in flight: ``run.py`` then also has ``make_queue``, which returns an
+            ``ov.AsyncInferQueue`` of this size, or for a model with state ``make_requests``, which
+            returns requests with separate states, one for each thread.
         inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
         extension: As for ``gym.make``; the library is copied to the folder.
 
@@ -146,12 +145,12 @@ def export_placement(
 def list_own_arrays(
     placement: Placement, model: ov.Model, folder: Path, given: Given | None
 ) -> dict[str, NDArray[Any]]:
-    """The user's inputs of the first inference of the first sample by name, if there are any.
+    """Return the user's inputs of the first inference of the first sample by name, if any.
 
     Types that NumPy lacks have their bits.
 
     Raises:
-        UserError: That would replace what was given, or change its folder.
+        UserError: The export would replace the given inputs, or change their folder.
     """
     replaced = [folder.resolve(), (folder / INPUTS).resolve()]
     if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:
@@ -177,7 +176,7 @@ def export_union(
     requests: int | None,
     inputs: Given | None,
 ) -> list[Path]:
-    """Export each model of a union to a folder of its name; ``run.py`` next to them runs all.
+    """Export each model of a union to a folder with its name; ``run.py`` next to them runs all.
 
     Returns:
         The script, and the files of all exports.
@@ -189,7 +188,7 @@ def export_union(
         for file in export(part_placement, folder / name, part, inputs=inputs_of(inputs, name))
     ]
     rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
-    about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")
+    about = quote(f"Run the models {safe_name(placement.model)} at the same time, as planned.")
     pool, serve = "", scripts.UNION_QUEUES
     if is_stateful(model):
         pool, serve = scripts.POOL, scripts.UNION_THREADS
@@ -209,10 +208,10 @@ def export_phases(
     inputs: Given | None = None,
     extension: str | Path | None = None,
 ) -> list[Path]:
-    """Export a placement for prompts and one for tokens.
+    """Export one placement for the prompt and one for tokens.
 
-    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` next to them has a
-    request that runs prompts in the first and tokens in the second, and hands the state over.
+    The folders ``prefill`` and ``decode`` are complete exports. ``Request`` of ``run.py`` next to
+    them runs the prompt in the first and tokens in the second, and transfers the state.
 
     Returns:
         The script, and the files of both exports.
@@ -226,13 +225,13 @@ def export_phases(
             placement, folder / phase, model, shapes, inputs=inputs, extension=extension
         )
     ]
-    about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
+    about = f"Run {safe_name(prefill.model)}: the prompt as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
     return [folder / SCRIPT, *files]
 
 
 def replace_control_characters(model: ov.Model) -> None:
-    """Rename nodes whose names a file would not hold as they are."""
+    """Rename nodes whose names a file cannot contain."""
     nodes = model.get_ordered_ops()
     used_names = {node.get_friendly_name() for node in nodes}
     for node in nodes:
@@ -246,7 +245,7 @@ def replace_control_characters(model: ov.Model) -> None:
 
 
 def read_affinities(model: ov.Model) -> dict[str, str]:
-    """Node -> device of a model that has affinities."""
+    """Return node -> device of a model that has affinities."""
     return {
         node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
         for node in model.get_ordered_ops()
@@ -256,14 +255,14 @@ def read_affinities(model: ov.Model) -> dict[str, str]:
 def name_devices(
     placement: Placement, graph: OpGraph, partition: HeteroPartition
 ) -> dict[str, str]:
-    """The name in partition -> that of the placement's device, of which it may be an alias."""
+    """Map names in a partition, which may be aliases, to names of the placement's devices."""
     devices = submodel_devices(graph, placement.operator_devices(graph), partition.submodels)
     names = [placement.devices[device].name for device in devices.tolist()]
     return dict(zip(partition.targets, names, strict=True))
 
 
 def list_shapes(model: ov.Model, placement: Placement) -> dict[str, list[int]]:
-    """The shape of each input by name: as it was measured, else with 1 for what is dynamic."""
+    """Return the shape of each input by name: as measured, otherwise 1 where it is dynamic."""
     smallest = {
         input_names(port)[0]: [
             size.get_length() if size.is_static else 1 for size in port.partial_shape
@@ -282,7 +281,7 @@ def write_script(
     has_inputs: bool,
     library: str,
 ) -> str:
-    """The source of a program that compiles the exported model by OpenVINO alone."""
+    """Return the source of a program that compiles the exported model with OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
     parts = scripts.SUBMODELS if len(partition.devices) > 1 else 1
@@ -301,5 +300,5 @@ def write_script(
 
 
 def quote(text: str) -> str:
-    """A text as a literal: names come from files of others, and must not become code."""
+    """Quote a text as a literal: names come from foreign files and must not become code."""
     return json.dumps(text, ensure_ascii=False)

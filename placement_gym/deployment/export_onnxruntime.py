@@ -1,7 +1,7 @@
-"""A placement for ONNX Runtime: an ONNX file whose nodes name their device, and a script.
+"""Export a placement for ONNX Runtime: an ONNX file whose nodes name their device, and a script.
 
-ONNX Runtime reads the device of a node from its metadata, and session option
-``session.layer_assignment_settings`` says which execution provider serves the device.
+ONNX Runtime reads the device of a node from its metadata; the session option
+``session.layer_assignment_settings`` names the execution provider of each device.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def export_for_onnxruntime(
     shapes: Shapes | None = None,
     inputs: Given | None = None,
 ) -> list[Path]:
-    """Write what ONNX Runtime needs to run an ONNX model under a placement.
+    """Export an ONNX model and its placement for ONNX Runtime.
 
     ``model.onnx`` (with ``model.onnx.data``) is the file with the device of each node as metadata
     ``layer_ann``. ``assignment.json`` maps nodes to devices. ``run.py`` makes a session with it and
-    compares what the session recorded.
+    compares the plan with what the session recorded.
 
     Args:
         placement: A placement or its file.
@@ -99,13 +99,13 @@ def check_file(model: Any) -> Path:
     """The ONNX file of an argument.
 
     Raises:
-        UserError: It is something else.
+        UserError: It is not an ONNX file.
     """
     is_path = isinstance(model, (str, Path)) and not match_built_in(model)
     if is_path and Path(model).suffix == ".onnx" and is_file(model):
         return Path(model)
     raise UserError(
-        f"ONNX Runtime runs ONNX files, not {model!r:.200}: plan a file by "
+        f"ONNX Runtime runs ONNX files, not {model!r:.200}: plan an ONNX file, as in "
         "`plan --model my_model.onnx`, and name it here too (--model my_model.onnx)"
     )
 
@@ -120,8 +120,7 @@ def import_onnx() -> Any:
         import onnx
     except ModuleNotFoundError as error:
         raise UserError(
-            "install the package onnx, which writes the file: pip install "
-            "'placement-gym[onnxruntime]'"
+            "the export needs the package onnx: pip install 'placement-gym[onnxruntime]'"
         ) from error
     return onnx
 
@@ -137,8 +136,8 @@ def name_targets(placement: Placement) -> dict[str, str]:
     accelerators = [spec.name for spec in used if spec.kind != "CPU"]
     if len({other.split(".")[0] for other in accelerators}) < len(accelerators):
         raise UserError(
-            f"a session of ONNX Runtime has one execution provider of a type, and {accelerators} "
-            "need two: plan with one of them"
+            "a session of ONNX Runtime has one execution provider of each type, and "
+            f"{accelerators} need two: plan with one of them"
         )
     return targets
 
@@ -180,7 +179,7 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
 def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
     """Write the device of each node into a model, in place, and name those without a name.
 
-    Nodes that OpenVINO has folded or fused go with what reads them, else with what they read.
+    A node that OpenVINO has folded or fused gets the device of its reader, or of its input.
 
     Returns:
         Node -> device.
@@ -208,7 +207,7 @@ def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
 
 
 def spread(device_of: dict[str, str], near: Iterable[str], far: Iterable[str]) -> None:
-    """Give tensors of unknown device the first known one of others, in place."""
+    """Give tensors of unknown device the first known device of others, in place."""
     device = next((device_of[name] for name in near if name in device_of), None)
     if device is not None:
         for name in far:
@@ -223,7 +222,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-# The device of a node, and what serves it: "gpu", "gpu:1", "npu", or the name of an execution
+# Device of a node -> what serves it: "gpu", "gpu:1", "npu", or the name of an execution
 # provider, as in "CUDAExecutionProvider".
 TARGETS = {targets}
 INFERENCES = 20

@@ -1,4 +1,4 @@
-"""The programs that exports contain: they need OpenVINO alone."""
+"""Programs that exports contain; they need OpenVINO alone."""
 
 OWN_INPUTS = 'Path(__file__).with_name("inputs.npz")'
 
@@ -97,7 +97,7 @@ INFERENCES = 20
 
 
 class Request:
-    """Runs the first inference after ``reset_state`` in prefill/, those that follow in decode/."""
+    """Runs the first inference after ``reset_state`` in prefill/, all others in decode/."""
 
     def __init__(self, core: ov.Core, folder: Path = Path(__file__).parent):
         scripts = [runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode")]
@@ -123,7 +123,7 @@ class Request:
 if __name__ == "__main__":
     request = Request(ov.Core())
     states = len(request.prefill.query_state())
-    print(f"{{states}} states are handed over after the prompt")
+    print(f"{{states}} states are transferred after the prompt")
     times_ms = []
     for _ in range(1 + INFERENCES):
         request.reset_state()

@@ -1,8 +1,8 @@
-"""Operators at fault on a device: those that it refuses, or computes otherwise than the reference.
+"""Operators at fault on a device: it refuses them, or computes them wrongly.
 
-Suspicions are cheap: ``query_model``, names in errors of the compiler, and a comparison of
-operators one by one. Placements decide: suspects on the device and all else on the reference, by
-halves, of which those that fail are divided again.
+Suspects are cheap to find: ``query_model``, names in errors of the compiler, and a comparison of
+operators one by one. Placements confirm them: suspects on the device, all else on the reference;
+sets that fail are bisected.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from placement_gym.base import BoolArray, FloatArray
 from placement_gym.problem import fits_allocations
 
 MAX_COMPILATIONS = 40
-"""After so many compilations all remaining suspects count as being at fault: ours."""
+"""After this many compilations all remaining suspects count as at fault."""
 REFUSED, DIFFERS = "refused", "differs"
 SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
-RANDOM_OUTPUTS = "its own outputs differ; those of the model are random"
+RANDOM_OUTPUTS = "its outputs differ; those of the model are random"
 NOT_LISTED = "query_model does not list it"
-TOO_LARGE = "a tensor of it is larger than the device allocates at once"
+TOO_LARGE = "one of its tensors exceeds the largest allocation of the device"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Fault:
     Attributes:
         unit: Its index.
         kind: ``"refused"`` or ``"differs"``.
-        reason: Why it is refused, or that its outputs differ only together with others.
+        reason: Reason of the refusal, or that its outputs differ only together with others.
         error: Relative error of its own outputs on the reference's inputs, if that is known.
     """
 
@@ -46,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a placement: its error, or why it does not run."""
+    """Outcome of a placement: its error, or the reason why it does not run."""
 
     error: float = 0.0
     refusal: str = ""
@@ -59,9 +59,9 @@ class Findings:
     Attributes:
         alone: The outcome of all units that ``query_model`` lists; None before it is known.
         faults: Units at fault.
-        confirmed: Whether everything else on the device ran, and computed the same.
-        adds_up: Whether no unit alone is off by more than the tolerance, but all together are.
-        compilations: Compilations so far, the reference's own included.
+        confirmed: True if everything else on the device ran with the same outputs.
+        adds_up: True if no unit alone exceeds the tolerance, but all together do.
+        compilations: Compilations so far, including the reference's.
     """
 
     alone: Outcome | None = None
@@ -72,7 +72,7 @@ class Findings:
 
 
 class CompilationsSpentError(Exception):
-    """``MAX_COMPILATIONS`` were made."""
+    """``MAX_COMPILATIONS`` are used up."""
 
 
 class FaultFinder:
@@ -121,7 +121,7 @@ class FaultFinder:
         return findings
 
     def explain(self, outcome: Outcome) -> list[Fault]:
-        """New faults, by suspicions that the outcome of what is left gives rise to."""
+        """Find new faults from the outcome of the remaining units."""
         kind = REFUSED if outcome.refusal else DIFFERS
         suspects = self.named_in(outcome.refusal) if outcome.refusal else self.differing()
         try:
@@ -129,7 +129,7 @@ class FaultFinder:
         except CompilationsSpentError:
             units = suspects
         if not units:
-            # No suspicion holds: the device computes them otherwise in the whole model.
+            # No suspect is confirmed: the device computes it wrongly only in the whole model.
             left = np.flatnonzero(self.left).tolist()
             units = [self.last_of_least(left)]
             self.findings.adds_up = kind == DIFFERS and self.adds_up(left, units[0])
@@ -138,13 +138,13 @@ class FaultFinder:
         return [Fault(unit, kind, outcome.refusal, self.own_error(unit)) for unit in units]
 
     def confirm(self, suspects: Sequence[int]) -> list[int]:
-        """The suspects at fault; none if everything is well with all of them on the device."""
+        """Return the suspects at fault; none if all of them run correctly on the device."""
         if not suspects or not self.fail(suspects):
             return []
         return self.isolate(suspects)
 
     def isolate(self, suspects: Sequence[int]) -> list[int]:
-        """The units at fault among suspects that fail together."""
+        """Find the units at fault among suspects that fail together."""
         if len(suspects) == 1:
             return list(suspects)
         half = len(suspects) // 2
@@ -155,7 +155,7 @@ class FaultFinder:
         return [unit for part in failing for unit in self.isolate(part)]
 
     def last_of_least(self, suspects: Sequence[int]) -> int:
-        """The last of the fewest first suspects that fail, without which the rest does not."""
+        """Return the last suspect of the shortest prefix that fails."""
         low, high = 1, len(suspects)
         while low < high:
             middle = (low + high) // 2
@@ -163,7 +163,7 @@ class FaultFinder:
         return suspects[low - 1]
 
     def adds_up(self, suspects: Sequence[int], last: int) -> bool:
-        """Return whether the first suspects fail by no more than rounding adds with the last."""
+        """Return whether the last suspect adds no more error than the tolerance."""
         before, after = (
             self.attempt(np.isin(np.arange(self.problem.n_units), suspects[:count])).error
             for count in (suspects.index(last), suspects.index(last) + 1)
@@ -178,10 +178,10 @@ class FaultFinder:
         return bool(outcome.refusal) or outcome.error > self.backend.tolerance
 
     def attempt(self, units: BoolArray) -> Outcome:
-        """Compile and run a placement with (n_units,) chosen ones on the device.
+        """Compile and run a placement with the chosen units, (n_units,) bool, on the device.
 
         Raises:
-            EngineError: The failure is not the placement's.
+            EngineError: The placement did not cause the failure.
         """
         if units.tobytes() not in self.outcomes:
             reference = self.problem.reference_device
@@ -203,7 +203,7 @@ class FaultFinder:
         self.findings.compilations += n
 
     def named_in(self, refusal: str) -> list[int]:
-        """Units of which a compiler's error names an operator."""
+        """Return the units of operators that a compiler's error names."""
         graph, unit = self.problem.units.graph, self.problem.units.of_operator
         words = set(SEPARATORS.split(refusal))
         units = {
@@ -214,7 +214,7 @@ class FaultFinder:
         return [suspect for suspect in sorted(units) if self.left[suspect]]
 
     def differing(self) -> list[int]:
-        """Units of which an operator, on the reference's inputs, has other outputs."""
+        """Return the units with an operator whose outputs differ on the reference's inputs."""
         if self.errors is None:
             unit = self.problem.units.of_operator
             self.errors = np.zeros(self.problem.n_units)
@@ -230,5 +230,5 @@ class FaultFinder:
         return np.flatnonzero(suspects).tolist()
 
     def own_error(self, unit: int) -> float | None:
-        """The error of a unit's own outputs, if operators were compared one by one."""
+        """Return the error of a unit's outputs, if operators were compared one by one."""
         return None if self.errors is None else float(self.errors[unit])

@@ -1,4 +1,4 @@
-"""Units fine enough to split a model: a finer granularity where there would be too few."""
+"""Choose a granularity that leaves enough units to split a model."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def build_backend_to_split(
     tolerance: float | None = None,
     constraints: Any = None,
 ) -> tuple[MeasuredBackend, list[str]]:
-    """A measured backend with at least four units, where a finer granularity can make them.
+    """Build a measured backend with at least four units, with a finer granularity if needed.
 
-    A plain chain of layers is a single unit under ``"colocated"``: no placement would split it.
-    The notes go to standard error too, before anything is measured.
+    A plain chain of layers is one unit under ``"colocated"``, which no placement splits. The notes
+    are also printed to standard error before anything is measured.
 
     Args:
         spec: The model, and the granularity to start with.
         devices: As for ``gym.make``.
-        protocol: How often things run.
-        quiet: Leave standard error alone.
+        protocol: Number of repetitions.
+        quiet: Print nothing to standard error.
         tolerance: As for ``gym.make``.
         constraints: As for ``gym.make``.
 
     Returns:
-        The backend; and notes on how many units there are, and why they are finer than requested.
+        The backend; and notes on the number of units, and why they are finer than requested.
 
     Raises:
         UserError: There are fewer than two units, or the problem cannot be profiled.
@@ -58,11 +58,11 @@ def build_backend_to_split(
                 spec, specs, protocol=protocol, tolerance=tolerance, constraints=bound
             )
 
-    # Finer units until there is something to decide: a plain chain of layers is one unit.
+    # Refine until there is something to decide: a plain chain of layers is one unit.
     backend, notes = build(spec), []
     while backend.problem.n_units < MIN_USEFUL_UNITS and spec.granularity in FINER:
         few, finer = count_units(backend.problem.units), FINER[spec.granularity]
-        notes.append(f"granularity {spec.granularity!r} leaves {few}, too few: {finer!r} is used")
+        notes.append(f"granularity {spec.granularity!r} leaves only {few}: {finer!r} is used")
         spec = replace(spec, granularity=finer)
         backend = build(spec)
     problem = backend.problem
@@ -70,8 +70,8 @@ def build_backend_to_split(
     notes += problem.units.graph.request.list_notes()
     if deciding := [*problem.units.graph.find_deciding()]:
         notes.append(
-            f"the data decide the sizes of what {name_first(deciding)} returns: times and memory "
-            "are those on the sample inputs"
+            f"the data decide the output sizes of {name_first(deciding)}: times and memory are "
+            "those of the sample inputs"
         )
     # Said now, because minutes of measuring follow.
     if not quiet:
@@ -80,7 +80,7 @@ def build_backend_to_split(
     if problem.n_units < 2:
         raise UserError(
             f"{problem.units.graph.model!r} has {count_units(problem.units)} even with granularity "
-            f"{spec.granularity!r}: there is nothing to split, only to compare devices"
+            f"{spec.granularity!r}: there is nothing to split"
         )
     check_can_be_profiled(problem)
     find_objective(backend.objective).check_rates(problem.units.graph.models)

@@ -12,7 +12,7 @@ from placement_gym.problem import Problem
 
 
 class Held(NamedTuple):
-    """Bytes on each device.
+    """Memory use of each device.
 
     Attributes:
         weights: (n_devices,) weights; one that several operators read counts for each of them.
@@ -28,12 +28,12 @@ class Held(NamedTuple):
 
 
 def count_held(problem: Problem, assignment: IntArray) -> Held:
-    """Count what each device holds once a placement is compiled.
+    """Count the bytes that each device holds under a placement.
 
     Args:
         problem: Units and devices.
         assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens,
-            which are compiled apart and share nothing.
+            which are compiled separately and share nothing.
     """
     if assignment.ndim == 2:
         weights, state = np.sum(
@@ -58,21 +58,22 @@ def weigh_units(problem: Problem) -> IntArray:
 
 
 def check_room(problem: Problem) -> None:
-    """Raise ``UserError`` if all devices together cannot hold the model, or none a unit of it."""
+    """Raise ``UserError`` if the devices together cannot hold the model, or none a unit of it."""
     needed = float(problem.unit_bytes.sum())
     room = float(problem.memory.limits_bytes.sum())
     if needed > room:
         raise UserError(
-            f"the model needs {describe_need(problem)}, and {join_words(problem.device_names)} "
-            f"hold {format_bytes(room)} together: {format_bytes(needed - room)} too little. Add a "
-            "device, raise memory_bytes, compress the weights (int8) or shorten the scenario"
+            f"the model needs {describe_need(problem)}, but {join_words(problem.device_names)} "
+            f"have room for {format_bytes(room)} together: {format_bytes(needed - room)} too "
+            "little. Add a device, raise memory_bytes, compress the weights (int8) or shorten the "
+            "scenario"
         )
     unplaced = np.flatnonzero(~problem.possible.any(axis=1))
     if len(unplaced):
         unit = unplaced[0]
         raise UserError(
             f"unit {problem.units.names[unit]!r} needs {format_bytes(problem.unit_bytes[unit])}, "
-            f"more than any device that runs it holds: try granularity='op'"
+            "more than fits on any device that runs it: try granularity='op'"
         )
 
 
@@ -84,24 +85,24 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """Describe what does not fit on which device or pool, and by how much; nothing if all does.
+    """Describe by how much the model exceeds each device or pool; nothing if it fits.
 
-    What an integrated device reports is not a limit, as the text says.
+    The memory that an integrated device reports is not a limit; the text says so.
     """
     need, names = float(problem.unit_bytes.sum()), problem.device_names
     groups = enumerate(problem.memory.limits_bytes.tolist())
     limits = [
         f"{join_words([names[device] for device in problem.memory.members(group)])} cannot hold "
-        f"the model: it needs {describe_need(problem)}, the limit is {format_bytes(limit)}: "
-        f"{format_bytes(need - limit)} too much"
+        f"the model: it needs {describe_need(problem)}, {format_bytes(need - limit)} more than the "
+        f"limit of {format_bytes(limit)}"
         for group, limit in groups
         if need > limit
     ]
     reported = zip(names, problem.reported_bytes.tolist(), strict=True)
     return limits + [
-        f"the model needs {describe_need(problem)}, and {name} reports {format_bytes(capacity)}: "
-        f"{format_bytes(need - capacity)} more. As {name} uses the host's memory this is no limit, "
-        f"and {name} alone is measured too"
+        f"the model needs {describe_need(problem)}, {format_bytes(need - capacity)} more than the "
+        f"{format_bytes(capacity)} that {name} reports. This is not a limit, because {name} uses "
+        f"the host's memory: {name} alone is measured too"
         for name, capacity in reported
         if need > capacity
     ]
@@ -111,8 +112,8 @@ def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str
     """Describe by how much a placement exceeds what integrated devices report."""
     device_bytes = count_held(problem, assignment).total.tolist()
     return [
-        f"{label} puts {format_bytes(used)} on {name}, which exceeds what it reports by "
-        f"{format_bytes(used - reported)}"
+        f"{label} puts {format_bytes(used)} on {name}, {format_bytes(used - reported)} more than "
+        "it reports"
         for name, used, reported in zip(
             problem.device_names, device_bytes, problem.reported_bytes.tolist(), strict=True
         )
@@ -121,9 +122,9 @@ def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str
 
 
 def within_reported(problem: Problem) -> Problem:
-    """The problem in which integrated devices hold no more than they report.
+    """Limit integrated devices to the memory that they report.
 
-    They do not share a pool then, as that is larger; where nothing is reported it is the same one.
+    They then share no pool, which is larger. Without reports the problem stays the same.
     """
     if np.isinf(problem.reported_bytes).all():
         return problem
@@ -131,7 +132,7 @@ def within_reported(problem: Problem) -> Problem:
 
 
 def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[str, Any]:
-    """Bytes per device under each of some placements, by their labels, as JSON holds them.
+    """Report the bytes on each device under labelled placements, for JSON.
 
     Returns:
         ``devices``: for each its ``name``, ``limit_bytes`` (None without a limit), ``pool`` (of

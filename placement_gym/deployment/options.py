@@ -1,4 +1,4 @@
-"""Keywords of the functions that plan for a problem, in groups that are passed on whole."""
+"""Groups of keywords that the functions of this package share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_GRANULARITY = "fused"
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
-    """Keywords of the problem apart from the model and the devices; as for ``gym.make``."""
+    """Keywords of the problem other than the model and the devices, as for ``gym.make``."""
 
     granularity: str = DEFAULT_GRANULARITY
     shapes: Shapes | None = None
@@ -24,7 +24,7 @@ class ProblemOptions:
     tolerance: float | None = None
 
     def make_spec(self, model: Any) -> ModelSpec:
-        """The model with these sizes and units."""
+        """Make the specification of a model with these options."""
         return ModelSpec(
             model,
             self.granularity,

@@ -1,4 +1,4 @@
-"""Prompts under one placement and tokens under another, where that is faster."""
+"""One placement for the prompt and another for tokens, if that is faster."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LABEL = "phases"
 
 @dataclass(frozen=True)
 class Phased:
-    """Two placements, measured alongside the best single one.
+    """Two placements, measured next to the best single one.
 
     Attributes:
-        prefill: Of the prompts.
-        decode: Of the tokens.
+        prefill: Placement of the prompt.
+        decode: Placement of the tokens.
         candidate: Both as one candidate.
         row: Of the report.
-        answer: Whether they beat the best single placement; see ``judge``.
+        answer: Answer of ``judge``: whether they beat the best single placement.
     """
 
     prefill: Candidate
@@ -53,7 +53,7 @@ def add_phase_candidates(
     candidates: Sequence[Candidate],
     time_limit_s: float,
 ) -> list[Candidate]:
-    """The candidates, and the best placements for the prompt alone and for the tokens alone."""
+    """Add the best placements for the prompt alone and for the tokens alone."""
     labels = ("milp of the prompt", "milp of the tokens")
     solved = [
         (label, solve_program(twin.problem, costs, time_limit_s, label).assignment)
@@ -64,7 +64,7 @@ def add_phase_candidates(
 
 
 def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
-    """The part of a profile that is the prompt's, and that of all tokens together."""
+    """Split a profile into the costs of the prompt and those of all tokens together."""
     graph = backend.problem.units.graph
     share, part = measure_prompt_shares(backend), 1.0 / graph.n_inferences
     prompt = replace(
@@ -85,9 +85,9 @@ def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, 
 
 
 def measure_prompt_shares(backend: MeasuredBackend) -> FloatArray:
-    """(n_operators, n_devices) the share of an operator's time that the prompt takes.
+    """Measure the prompt's share of the time of each operator: (n_operators, n_devices).
 
-    A device that cannot hold the model, and so is never run alone, has the mean of the others.
+    A device that cannot hold the model, and is never run alone, gets the mean of the others.
     """
     problem = backend.problem
     shares: dict[int, FloatArray] = {}
@@ -109,7 +109,7 @@ def measure_phases(
     label: str,
     quiet: bool,
 ) -> Phased | None:
-    """Measure the best two placements alongside the best one; None where no two look better."""
+    """Measure the best two placements next to the best one; None if no two look better."""
     pair = choose_pair(backend.problem, candidates, measured)
     if pair is None:
         return None
@@ -129,7 +129,7 @@ def measure_phases(
 
 
 def judge_phases(phased: Measurement, single: Measurement) -> str:
-    """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
+    """Compare two placements with the single placement of the plan; see ``Phased.answer``."""
     noise = join_noise(phased.noise, single.noise)
     return judge(phased.speedup / single.speedup, noise, phased.warning or single.warning)
 
@@ -137,7 +137,7 @@ def judge_phases(phased: Measurement, single: Measurement) -> str:
 def choose_pair(
     problem: Problem, candidates: Sequence[Candidate], measured: Mapping[str, Measurement]
 ) -> tuple[Candidate, Candidate] | None:
-    """The fastest placements for the prompt and for tokens that the devices hold together.
+    """Choose the fastest placements for the prompt and for tokens that fit together.
 
     None if the same placement is the fastest for both.
     """
@@ -159,7 +159,7 @@ def choose_pair(
 def predict_ms(
     problem: Problem, prefill: Candidate, decode: Candidate, measured: Mapping[str, Measurement]
 ) -> float:
-    """Latency of the scenario by the measured phases of two candidates, without handing over."""
+    """Predict the scenario's latency by measured phases, without the transfer of the state."""
     first, second = measured[prefill.label].parts_ms, measured[decode.label].parts_ms
     # All inferences but the first decode a token.
     return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * second["token_ms"]
@@ -168,15 +168,15 @@ def predict_ms(
 def join(
     prefill: Candidate, decode: Candidate, problem: Problem, measured: Mapping[str, Measurement]
 ) -> Candidate:
-    """Two placements as one candidate; what is predicted comes from their measured phases."""
+    """Join two placements into one candidate, predicted by their measured phases."""
     pair = np.stack([prefill.assignment, decode.assignment])
     return Candidate(LABEL, pair, predict_ms(problem, prefill, decode, measured))
 
 
 def describe_phases(phased: Phased | None, label: str) -> str:
-    """One sentence that answers whether two placements pay."""
+    """State in one sentence whether two placements pay."""
     if phased is None:
-        return f"No two placements that fit promise more than {label} for both phases."
+        return f"No two placements that fit are predicted to beat {label} for both phases."
     pair = f"prompts on {phased.prefill.label} and tokens on {phased.decode.label}"
     row = phased.row
     if row["error"]:
@@ -188,7 +188,7 @@ def describe_phases(phased: Phased | None, label: str) -> str:
 
 
 def report_phases(phased: Phased | None, label: str, stem: Path) -> dict[str, Any]:
-    """Return what the report says of two placements."""
+    """Return the part of the report on two placements."""
     verdict = {"verdict": describe_phases(phased, label)}
     if phased is None:
         return verdict

@@ -25,7 +25,7 @@ Document = dict[str, Any]
 def make_document(
     problem: Problem, selection: Selection, objective: str, notes: Sequence[str], stem: Path
 ) -> Document:
-    """The report; see ``plan``."""
+    """Make the report; see ``plan``."""
     rows = [*selection.rows, selection.pair.row] if selection.pair else selection.rows
     candidates = (
         [*selection.candidates, selection.pair.candidate]
@@ -65,19 +65,19 @@ def make_document(
 
 
 def describe_winner(problem: Problem, selection: Selection) -> str:
-    """Describe what is saved, in one line."""
+    """Describe the saved plan in one line."""
     singles = [row for row in selection.rows if row["alone"] and row["speedup"] is not None]
     best = max(singles, key=lambda row: row["speedup"])["label"] if singles else ""
     if selection.pair is not None and selection.winner is not selection.chosen:
         gain = describe_gain(selection.pair.row["speedup"], selection.pair.row["noise"], best)
-        return f"Saved: two placements, one for prompts and one for tokens{gain}"
+        return f"Saved: two placements, one for the prompt and one for tokens{gain}"
     row = next(row for row in selection.rows if row["label"] == selection.chosen.label)
     placement = Placement.of(problem, selection.chosen.assignment)
     return describe_saved(placement, row["speedup"], row["noise"], best)
 
 
 def make_placement(problem: Problem, candidate: Candidate, streams: int | None) -> Placement:
-    """The placement to hand over; a device alone keeps the streams that it was measured with."""
+    """Make the placement to save; a single device keeps its measured number of streams."""
     placement = Placement.of(problem, candidate.assignment)
     if streams is None or not candidate.alone:
         return placement
@@ -89,7 +89,7 @@ def make_placement(problem: Problem, candidate: Candidate, streams: int | None) 
 def write_files(
     document: Document, problem: Problem, costs: CostTable, selection: Selection
 ) -> None:
-    """Write the placement, the costs that it was solved for, the report, and a picture."""
+    """Write the placement, its costs, the report, and a picture."""
     file = Path(document["file"])
     placement = make_placement(problem, selection.chosen, selection.result.streams)
     phase_files = document.get("phases", {}).get("files", [])
@@ -110,7 +110,7 @@ def write_files(
 
 
 def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
-    """The placements of prompts and of tokens, where two win; else none."""
+    """Return the placements of the prompt and of tokens if two win, otherwise none."""
     if selection.winner is selection.chosen:
         return []
     return [Placement.of(problem, assignment) for assignment in selection.winner.assignment]
@@ -119,7 +119,7 @@ def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
 def export_winner(
     problem: Problem, selection: Selection, folder: str | Path, spec: ModelSpec
 ) -> None:
-    """Write what OpenVINO alone needs to run the plan."""
+    """Export the plan for OpenVINO alone."""
     from placement_gym.deployment.export import export_phases, export_placement
 
     given: dict[str, Any] = {

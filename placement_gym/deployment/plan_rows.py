@@ -1,4 +1,4 @@
-"""The rows of a plan's report: which candidate is handed over, and what they say of splits."""
+"""The rows of a plan's report: the candidate to save, and the verdict on splits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_rows(
     errors: Mapping[str, str],
     models: Sequence[Member] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of the report, fastest first: of each label a measurement or an error."""
+    """Make the rows of the report, fastest first: a measurement or an error for each label."""
     singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
     best = max(singles, key=lambda single: single.speedup, default=None)
     rows = [
@@ -35,14 +35,14 @@ def make_rows(
 
 
 def rank(row: Mapping[str, Any]) -> tuple[float, float]:
-    """What a row is sorted by: speed-ups allow for drift of the machine, times do not."""
+    """Return the sort key of a row: speed-ups allow for drift of the machine, times do not."""
     return -(row["speedup"] or 0.0), row["measured_ms"] or float("inf")
 
 
 def measured_values(
     measurement: Measurement | None, best: Measurement | None, models: Sequence[Member] = ()
 ) -> dict[str, Any]:
-    """The measured part of a row; ``best`` is the fastest single device, if any runs."""
+    """Return the measured part of a row; ``best`` is the fastest single device, if any runs."""
     if measurement is None:
         return {
             **dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")),
@@ -64,10 +64,10 @@ def measured_values(
 
 
 def describe_throughput(measurement: Measurement, models: Sequence[Member] = ()) -> dict[str, Any]:
-    """Results a second, and what was in flight; nothing where latency was measured.
+    """Describe results a second and requests in flight; nothing if latency was measured.
 
-    Results of a union are rounds, and each of its models has its own inferences a second, and its
-    median latency from a start to its result.
+    Results of a union are rounds; each of its models has its inferences a second and its median
+    latency from start to result.
     """
     if not measurement.requests:
         return {}
@@ -86,7 +86,7 @@ def describe_throughput(measurement: Measurement, models: Sequence[Member] = ())
 
 
 def choose(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The label of the row to hand over.
+    """Return the label of the row to save.
 
     Raises:
         EngineError: No candidate ran.
@@ -94,21 +94,21 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
     ran = [row for row in rows if row["measured_ms"] is not None]
     if not ran:
         reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
-        raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
+        raise EngineError(f"no candidate fits into memory and runs ({reasons})")
     singles = [row for row in ran if row["alone"]]
     winners = [row for row in ran if judge_row(row) == YES] if singles else ran
     return str([*winners, *singles][0]["label"])
 
 
 def find_contender(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The label of the fastest row that is not clearly slower than the best single device."""
+    """Return the label of the fastest row that may not be slower than the best single device."""
     ran = [row for row in rows if row["measured_ms"] is not None]
     may_win = (row for row in ran if row["speedup"] is None or judge_row(row) != NO)
     return str(next(may_win, {"label": choose(rows)})["label"])
 
 
 def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
-    """One sentence that answers whether a split pays."""
+    """State in one sentence whether a split pays."""
     winner = next(row for row in rows if row["label"] == label)
     if winner["speedup"] is None:
         return f"No single device holds the model; {label} is the fastest split."
@@ -118,7 +118,7 @@ def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         if doubtful:
             return UNDECIDED.format(f"a split beats {label}", doubtful[0])
         if not splits:
-            return f"No split beats {label}: none was found that differs from it."
+            return f"No split beats {label}: no other placement was found."
         best = max(splits, key=lambda row: row["speedup"])
         if judge_row(best) == WITHIN_NOISE:
             return f"No split beats {label}; {best['label']} equals it within noise."

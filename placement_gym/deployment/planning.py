@@ -1,4 +1,4 @@
-"""A plan for an engineer: profile, solve, measure the best few, hand over the fastest."""
+"""Find the placement to deploy: profile, solve, measure the best few, save the fastest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from placement_gym.deployment.selection import select
 from placement_gym.problem import Problem
 
 RIVALS = 5
-"""Candidates besides single devices: ours, as most problems have so many that differ."""
+"""Candidates other than single devices, for estimates of time: typical of most problems."""
 
 
 @flat_keywords(problem=ProblemOptions, options=PlanOptions)
@@ -45,39 +45,37 @@ def plan(  # noqa: D417  the keywords of both groups are described
     refresh: bool = False,
     quiet: bool = False,
 ) -> Document:
-    """Find the placement to deploy: solved on a profile, and measured before it is handed over.
+    """Find the placement to deploy: solve on a profile, measure the candidates, save the fastest.
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
-    single device; where memory is limited also those that fill devices in order, as other tools
-    and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
-    that leave more of it free, see ``candidates``. What an integrated device reports as its memory
-    is no limit: placements within it and beyond it are candidates, that device alone among them.
-    All that fit are measured side by side. The plan is the
-    fastest split if it beats every single device that may run the model by more than the noise,
-    else the fastest single device.
+    single device. If memory is limited, placements that fill devices in order, as other tools and
+    HETERO's ``PIPELINE_PARALLEL`` do, are candidates too, and variants of splits that nearly fill a
+    device, see ``candidates``. The memory that an integrated device reports is not a limit:
+    candidates may exceed it. All candidates that fit are measured together. The plan is the fastest
+    split if it beats every single device that may run the model by more than the noise, otherwise
+    the fastest single device.
+
     With objective ``"throughput"`` candidates are the best contiguous splits by the profile and
-    single devices, each of these with the streams and requests that suit it best, and times are
-    those between two results; ``ov.AsyncInferQueue`` over ``compile_model`` runs such a plan. Of
-    several models they are the times between two rounds, candidates are also the models as they are
-    on the best device for each and the devices that OpenVINO's AUTO chooses for them, and
-    ``split_placement`` has the plan of each model.
-    With ``phases`` candidates are also the solver's placements for the prompt alone and for the
-    tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
-    handed over between them, is measured alongside the best single placement. Both are compiled, so
-    that devices hold the weights of both.
-    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
-    was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
+    single devices with their best numbers of streams and requests. Times are those between two
+    results; ``ov.AsyncInferQueue`` over ``compile_model`` runs such a plan. For several models they
+    are the times between two rounds, candidates are also whole models on their best devices and on
+    those that OpenVINO's AUTO chooses, and ``split_placement`` returns the plan of each model.
+
+    With ``phases`` the fastest placement for the prompt together with the fastest for the tokens,
+    including the transfer of the state, is measured next to the best single placement. Devices hold
+    the weights of both.
+
+    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, its costs, which a
+    view reads; ``plan-MODEL-report.json``; and a picture.
 
     Args:
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
         out: Folder for the results.
-        export: Folder that also gets what OpenVINO alone needs to run the plan; see
-            ``export_placement``.
+        export: Folder for an export of the plan for OpenVINO alone; see ``export_placement``.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
-        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
-            units.
+        granularity: As for ``gym.make``; a finer one is used if there are fewer than four units.
         shapes: As for ``gym.make``.
         inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
@@ -85,12 +83,12 @@ def plan(  # noqa: D417  the keywords of both groups are described
         tolerance: As for ``gym.make``.
         objective: As for ``gym.make``.
         constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
-        time_limit_s: For the mixed-integer program.
-        phases: Of a model with state, also plan for a placement of prompts and one of tokens;
-            ``compile_phases`` runs them.
+        time_limit_s: Time limit of the mixed-integer program.
+        phases: For a model with state: also try one placement for the prompt and another for
+            tokens; ``compile_phases`` runs them.
 
     Returns:
-        ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
+        ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (the content of the file in one
         line), ``plan`` (the row's label), ``verdict``,
         ``bound_ms`` of the profile's model, ``wall_s``, ``file``, ``unsaved`` (why files of the
         plan could not be written, and ``file`` is None, or an empty string), ``meanings`` (what
@@ -114,7 +112,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         EngineError: No candidate fits and runs.
     """
     start_s = perf_counter()
-    # Minutes of measuring follow: what can fail fails before.
+    # Minutes of measuring follow: fail before them if possible.
     folder = check_output_folder(out)
     if export is not None:
         check_output_folder(export)
@@ -131,7 +129,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     if options.phases:
         options.goal.check_phases(full_problem.units.graph.request)
     stem = folder / f"plan-{safe_name(full_problem.units.graph.model)}{options.goal.suffix}"
-    # A rough profile suffices: what is solved on it is measured before it is handed over.
+    # A rough profile suffices: candidates are measured before one is saved.
     with closing(backend), explain_interrupt(backend, quick=True):
         if not quiet:
             print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
@@ -144,7 +142,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     document["wall_s"] = perf_counter() - start_s
     if options.phases and not stopped:
         document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
-    # A full disk must not lose minutes of measuring: the document says what could not be written.
+    # Keep minutes of measuring if the disk is full: the document says what could not be written.
     with keep_results(document):
         write_files(document, full_problem, costs, selection)
     if stopped:
@@ -157,9 +155,9 @@ def plan(  # noqa: D417  the keywords of both groups are described
 
 
 def describe_steps(backend: MeasuredBackend, options: PlanOptions, refresh: bool) -> str:
-    """Describe what a plan takes, before minutes of it begin, by the time of one measurement.
+    """Describe the steps of a plan and their times, estimated from one measurement.
 
-    Its bars estimate each step as it runs.
+    Progress bars estimate each step while it runs.
     """
     once_s, in_a_race_s = time_measurement(backend)
     profile = None if refresh else kept_profile(backend, quick=True)
@@ -168,7 +166,7 @@ def describe_steps(backend: MeasuredBackend, options: PlanOptions, refresh: bool
     again_s = 2 * in_a_race_s
     rounds, again = map(backend.protocol.most_rounds, (race_s, again_s))
     steps = [
-        "the profile that is kept"
+        "the kept profile"
         if profile
         else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
         f"solvers, at most {options.time_limit_s:.0f} s for each program",
@@ -179,29 +177,29 @@ def describe_steps(backend: MeasuredBackend, options: PlanOptions, refresh: bool
 
 
 def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
-    """Time one measurement, of the reference device alone, and its part of a round of a race.
+    """Time one measurement of the reference device alone, and its share of a round of a race.
 
     Returns:
-        Seconds; nan where it cannot run.
+        Seconds; nan if it cannot run.
     """
     problem, protocol = backend.problem, backend.protocol
     alone = np.full(problem.n_units, problem.reference_device)
     measured = backend.evaluate_ignoring_limits(alone)
     if measured.error:
         return np.nan, np.nan
-    # A measurement times itself and the reference, a round each candidate, less often.
+    # A measurement times itself and the reference; a round times each candidate, less often.
     sample_s = measured.measure_s / (2 * protocol.repeats)
     in_a_race_s = measured.compile_s + sample_s * protocol.final_rounds
     return measured.compile_s + measured.measure_s, in_a_race_s
 
 
 def say_seconds(seconds: float) -> str:
-    """Say about how long a step takes, if that is known."""
+    """Format the approximate time of a step, if it is known."""
     return f" (about {max(seconds, 1.0):.0f} s)" if np.isfinite(seconds) else ""
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
-    """Describe how far outputs were allowed to differ, where that is more than f32 needs."""
+    """Describe the tolerance of outputs if it is larger than that of f32."""
     if tolerance == F32_TOLERANCE:
         return []
     reference = problem.device_names[problem.reference_device]

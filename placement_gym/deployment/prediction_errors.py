@@ -1,4 +1,4 @@
-"""Fidelity of the twin: the same placements measured and simulated, side by side."""
+"""Fidelity of the twin: the same placements, measured and simulated."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable
 
 PLACEMENTS_SEED = 7
-"""Any, but always the same: two reports on one problem measure the same placements."""
+"""Fixed: two reports on one problem measure the same placements."""
 MIN_PLACEMENTS = 6
-"""Placements that a rank correlation needs: ours."""
+"""Smallest number of placements for a rank correlation."""
 FASTEST_SHARE = 1 / 3
-"""Share of placements whose order is also compared on its own: ours."""
+"""Share of placements whose order is also compared separately."""
 Document = dict[str, Any]
 
 
@@ -61,12 +61,12 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     refresh: bool = False,
     quiet: bool = False,
 ) -> Document:
-    """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
+    """Measure placements with OpenVINO and compare them with predictions of the profiled twin.
 
-    The profile was not fitted to any of the placements. Both latencies are speed-ups over the
-    reference device, times its median latency while measuring, so that a machine that is slower
-    than when it was profiled does not count as an error of the twin. ``out`` gets
-    ``fidelity-MODEL.json`` with every placement and a scatter plot next to it.
+    The profile was not fitted to these placements. Both latencies are the median latency of the
+    reference device, measured meanwhile, over the speed-up. So it is no error of the twin if the
+    machine has become slower since it was profiled. ``out`` gets ``fidelity-MODEL.json`` with
+    every placement, and a scatter plot.
 
     Args:
         model: As for ``gym.make``.
@@ -91,13 +91,13 @@ def fidelity(  # noqa: D417  the keywords of the group are described
         the twin, ``median_error`` and ``largest_error``.
 
     Raises:
-        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or fewer
-            than six placements are wanted or exist.
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or there
+            are fewer than six placements.
         EngineError: Fewer than six placements could be measured.
     """
     if n_placements < MIN_PLACEMENTS:
         raise UserError(
-            f"pass at least {MIN_PLACEMENTS} placements, not {n_placements}, to correlate ranks"
+            f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
         )
     folder = check_output_folder(out)
     backend, notes = build_backend_to_split(
@@ -108,8 +108,8 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     placements = sample_held_out(problem, n_placements)
     if len(placements) < MIN_PLACEMENTS:
         raise UserError(
-            f"{problem.n_units} units leave only {len(placements)} placements that no profile is "
-            f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: take a larger model"
+            f"{problem.n_units} units allow only {len(placements)} placements that the profile is "
+            f"not fitted to, and rank correlation needs {MIN_PLACEMENTS}: take a larger model"
         )
     with closing(backend), explain_interrupt(backend):
         # The exact profile, not the quick one of a plan: that is the twin that users simulate with.
@@ -157,7 +157,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
 def measure_placements(
     backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
-    """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
+    """Measure placements one by one, precisely enough for a ranking; ignore limits."""
     with (
         progress_bar(len(placements), "placements", quiet) as progress,
         closing(backend.with_protocol(FOR_RANKING)) as exact,
@@ -172,14 +172,14 @@ def measure_placements(
 
 
 def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
-    """``n`` placements that no profile was fitted to; fewer where the problem has fewer."""
+    """Sample ``n`` placements that the profile was not fitted to; fewer if there are fewer."""
     fitted = {placement.tobytes() for placement in sample_fit_placements(problem)}
     samples = sample_placements(problem, n + len(fitted), np.random.default_rng(PLACEMENTS_SEED))
     return [placement for placement in samples if placement.tobytes() not in fitted][:n]
 
 
 def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float:
-    """The share of the work that lies on devices slower than the fastest."""
+    """Return the share of the work on devices that are slower than the fastest."""
     unit_ms = costs.unit_ms(problem.units)
     fastest = int(unit_ms.sum(axis=0).argmin())
     work = unit_ms[:, fastest]
@@ -187,7 +187,7 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
 
 
 def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Compute how well predictions, and the plain share of slow work, agree with measurements."""
+    """Compute how well predictions, and the share of slow work, agree with measurements."""
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
     share = np.array([row["slow_share"] for row in rows])
@@ -203,9 +203,9 @@ def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, 
 
 
 def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
-    """Rank correlations over all placements, and over the fastest third as measured.
+    """Compute rank correlations over all placements, and over the third measured fastest.
 
-    Where all values are equal, so that there is no order to agree with, they are 0.
+    They are 0 if all values are equal.
     """
     fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST_SHARE)), 3)]
     correlations = {

@@ -1,4 +1,4 @@
-"""A profile of one model on this machine, kept for plans, views and simulated environments."""
+"""Profile a model on this machine, for plans, views and simulated environments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def profile(
     Args:
         spec: The model, and the granularity to start with.
         devices: As for ``gym.make``.
-        out: A file that also gets the cost table, or a folder for it.
+        out: File or folder that also gets the cost table.
         refresh: Measure again, even if this machine has a profile.
         quiet: Show no progress.
         tolerance: As for ``gym.make``.
@@ -46,7 +46,7 @@ def profile(
     Raises:
         UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
     """
-    # Some minutes of measuring follow: a file that cannot be written is said before.
+    # Some minutes of measuring follow: report a file that cannot be written before.
     file = check_output_file(name_output_file(out, FILE)) if out else None
     backend, _ = build_backend_to_split(spec, devices, quiet=quiet, tolerance=tolerance)
     with closing(backend), explain_interrupt(backend):
@@ -62,7 +62,7 @@ def profile(
 
 
 def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
-    """A profile in short as a JSON-able document: times of each device alone, and of transfers."""
+    """Summarise a profile for JSON: times of each device alone, and of transfers."""
     unit_ms, names = costs.unit_ms(problem.units), problem.units.names
     slowest = unit_ms.argsort(axis=0)[::-1][:3].T
     return {

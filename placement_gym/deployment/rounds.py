@@ -12,10 +12,10 @@ from placement_gym.base import progress_bar
 
 @contextmanager
 def show_rounds(backend: MeasuredBackend, description: str, quiet: bool) -> Iterator[OnRounds]:
-    """Show the rounds of ``backend.remeasure`` in this block; there are fewer of long ones.
+    """Show the rounds of ``backend.remeasure`` in this block; long rounds are fewer.
 
     Yields:
-        What shows them, for a caller that has to note them, too.
+        The function that shows them, for callers with their own callback.
     """
     protocol = backend.protocol
     with progress_bar(
@@ -24,7 +24,7 @@ def show_rounds(backend: MeasuredBackend, description: str, quiet: bool) -> Iter
         task = progress.tasks[0]
 
         def show(rounds: float, _: Sequence[Measurement] = ()) -> None:
-            # Not by `update`, which would forget the times of the rounds before.
+            # Not by `update`, which would discard the times of earlier rounds.
             task.total = protocol.most_rounds((task.elapsed or 0.0) / rounds)
             progress.update(task.id, completed=rounds)
 

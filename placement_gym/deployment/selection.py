@@ -1,4 +1,4 @@
-"""The candidates of a plan, measured side by side, and the one that is handed over."""
+"""Measure the candidates of a plan and select the one to save."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNCONFIRMED = "its fastest split was not measured again"
 
 
 class StoppedRace(KeyboardInterrupt):
-    """The user stopped a race after some rounds; has what ``measure_candidates`` returns."""
+    """The user stopped a race after some rounds; holds the results of ``measure_candidates``."""
 
     def __init__(
         self, message: str, measured: dict[str, Measurement], errors: dict[str, str]
@@ -37,16 +37,16 @@ class StoppedRace(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Selection:
-    """Candidates that were proposed and measured, and the one to hand over.
+    """Candidates that were proposed and measured, and the one to save.
 
     Attributes:
         candidates: All of them.
-        bound_ms: No placement is below it by the profile; None if there is no bound.
+        bound_ms: Lower bound of the latency by the profile; None without one.
         measured: Label -> measurement of those that ran.
         rows: Of the report, one for each candidate.
-        chosen: The candidate to hand over if one placement serves.
+        chosen: The best candidate with one placement.
         pair: Two placements for two phases, if they were measured.
-        stopped: What the choice is, if the user ended it before all was measured; else empty.
+        stopped: Describes an incomplete selection that the user stopped; otherwise empty.
     """
 
     candidates: Sequence[Candidate]
@@ -64,7 +64,7 @@ class Selection:
 
     @property
     def winner(self) -> Candidate:
-        """The candidate to hand over; of two placements where these win."""
+        """The candidate to save: two placements if these win."""
         return self.pair.candidate if self.pair and self.pair.wins else self.chosen
 
 
@@ -81,13 +81,13 @@ def select(
     propose = propose_candidates if backend.protocol.goal.serial else propose_pipelines
     with progress_bar(None, "", quiet, description="solving"):
         candidates, bound_ms = propose(twin, time_limit_s)
-        show_step("varying what nearly fills a device")
+        show_step("varying splits that nearly fill a device")
         candidates = add_variants(twin, candidates)
         if backend.problem.units.graph.models:
             candidates = add_choice_of_auto(backend, twin, candidates)
         if phases:
             candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
-    # Minutes of measuring are known when the user stops, and handed over as what they are.
+    # If the user stops, the measurements so far are reported as incomplete.
     measured, stopped = dict[str, Measurement](), ""
     try:
         measured, errors = measure_candidates(backend, candidates, quiet)
@@ -113,7 +113,7 @@ def select(
 def add_choice_of_auto(
     backend: MeasuredBackend, twin: SimulatedBackend, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """The candidates, and the device that OpenVINO's AUTO chooses for each model of a union."""
+    """Add the placement on the devices that OpenVINO's AUTO chooses for each model of a union."""
     try:
         return collect(twin, [("AUTO", backend.own_choice("AUTO"))], candidates)
     except EngineError:  # without AUTO the others are compared
@@ -123,9 +123,9 @@ def add_choice_of_auto(
 def measure_candidates(
     backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], dict[str, str]]:
-    """Measure every candidate that memory allows, in a race.
+    """Measure all candidates that fit into memory in a race.
 
-    The first, to which all others are compared, is the fastest single device by the twin.
+    All are compared to the first, the fastest single device by the twin.
 
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
@@ -159,10 +159,10 @@ def measure_candidates(
 def race(
     backend: MeasuredBackend, candidates: Sequence[Candidate], show: OnRounds
 ) -> tuple[list[Measurement], str]:
-    """Measure candidates side by side.
+    """Measure candidates in turns.
 
     Returns:
-        Their measurements; and what a plan of them is, if the user stopped after some rounds.
+        The measurements; and a description of the incomplete plan if the user stopped the race.
 
     Raises:
         KeyboardInterrupt: The user stopped it before its first round was over.
@@ -191,9 +191,9 @@ def confirm(
     errors: Mapping[str, str],
     quiet: bool,
 ) -> dict[str, Measurement]:
-    """Measure what would be handed over, or may be faster, again without rivals.
+    """Measure the placement to save, and any that may be faster, again without rivals.
 
-    The fastest of several is partly luck, and a race of several ends before each is known exactly.
+    The fastest of several is partly luck, and a race ends before each is known exactly.
 
     Raises:
         EngineError: No candidate ran.
@@ -216,9 +216,9 @@ def measure_again(
     chosen: Candidate,
     quiet: bool,
 ) -> dict[str, Measurement]:
-    """Measure a candidate once more alongside the fastest single device; that counts.
+    """Measure a candidate again next to the fastest single device; this measurement counts.
 
-    Nothing is measured where it is a single device, or none runs.
+    Do nothing if the candidate is a single device, or if no single device runs.
     """
     singles = [c for c in candidates if c.alone and c.label in measured]
     if chosen.alone or not singles:
@@ -226,7 +226,7 @@ def measure_again(
     single = max(singles, key=lambda candidate: measured[candidate.label].speedup)
     with show_rounds(backend, f"measuring {chosen.label} again", quiet):
         _, remeasured = backend.remeasure([single.assignment, chosen.assignment])
-    # As if it had been measured with the others, because the machine's speed changes.
+    # Scale it to the earlier measurements, because the machine's speed changes.
     earlier = measured[single.label]
     factor = earlier.latency_ms / remeasured.reference_ms
     return {

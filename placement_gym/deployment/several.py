@@ -1,4 +1,4 @@
-"""Several models under one placement, in a program of your own."""
+"""Run several models under one placement in your own program."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:
-    """Each model of a union with its part of a placement, both as if there were no union.
+    """Split a union into its models, each with its part of the placement.
+
+    Names of nodes and inputs are those of each model alone.
 
     Args:
         model: The union, as ``load_model`` returns it.
-        placement: Made for it.
+        placement: A placement of the union.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -35,7 +37,7 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
 
 
 def take_part(placement: Placement, name: str) -> Placement:
-    """The part of one model; its fingerprint and structure are still the union's."""
+    """Take the part of one model; its fingerprint and structure are still the union's."""
     prefix = f"{name}/"
 
     def take(values: Mapping[str, Any]) -> dict[str, Any]:

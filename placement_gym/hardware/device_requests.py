@@ -1,4 +1,4 @@
-"""Requests for devices: what a user may write, and the specifications that it means."""
+"""Parse the devices that a user names into specifications."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
 OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
 """OpenVINO's names of devices that stand for others."""
 TIGHT_MEMORY_FACTOR = 1.5
-"""Memory of all devices of a tight test bed together, as a multiple of the model's weights:
-ours."""
+"""Hand-tuned: memory of all devices of a tight test bed together, as a multiple of the weights."""
 DEFAULTS = {
     "simulated": ("cpu+dgpu", ""),
     "measured": (
         "cpu-testbed",
-        "this machine has one device, {}: taking 'cpu-testbed', two virtual devices of one CPU. "
-        "A test bed for methods, never a claim about a GPU.",
+        "this machine has one device, {}: using 'cpu-testbed', two virtual devices of one CPU. "
+        "It tests methods and says nothing about a GPU.",
     ),
     "compared": (
         "cpu-testbed-limited",
         "this machine has one device, {}: comparing on 'cpu-testbed-limited', two virtual devices "
-        "of one CPU. The fast one holds half of the model's weights, else it alone would win and "
-        "no split could; choose with --devices. A test bed for methods, never a claim about a GPU",
+        "of one CPU. The fast one holds half of the model's weights; without this limit it would "
+        "always win alone. --devices names others. It tests methods and says nothing about a GPU",
     ),
 }
-"""Context -> the preset that ``devices=None`` means, and why, if readers should see that.
+"""Context -> the preset that ``devices=None`` means, and a message that explains it.
 
-What is simulated has the same devices on every machine; what is measured has those of the machine,
-and the preset only if that is a single one. Of two virtual devices of one CPU the faster one alone
-is the optimum, so that no split could win a comparison unless it lacks the memory for the model.
+A simulation has the same devices on every machine. A measurement uses the devices of the machine,
+or the preset if there is only one. Of two virtual devices of one CPU the faster one alone is the
+optimum: a split can win only if that device lacks the memory for the model.
 """
 
 
@@ -52,9 +51,9 @@ def resolve_devices(
 
     Args:
         devices: As for ``parse_devices``; None means the default of the context.
-        context: ``"simulated"``; or ``"measured"``, where this machine has to have the devices,
-            and reports their memory.
-        core: Asked for this machine's devices; None makes one.
+        context: ``"simulated"``; or ``"measured"``: this machine must have the devices, and reports
+            their memory.
+        core: Lists this machine's devices; None makes one.
 
     Raises:
         UnknownDeviceError: This machine does not have a device; the message lists those it has.
@@ -78,12 +77,11 @@ def resolve_devices(
 
 
 def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, str]:
-    """Choose what ``devices=None`` means in a context of ``DEFAULTS``, where latencies are
-    measured.
+    """Choose the meaning of ``devices=None`` in a measured context of ``DEFAULTS``.
 
     Returns:
-        The preset, and why it is taken; None and an empty string on a machine with several
-        devices, all of which are meant.
+        The preset and its explanation; None and an empty string on a machine with several devices,
+        which are all used.
     """
     if len(available) != 1:
         return None, ""
@@ -125,7 +123,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
     if strange:
         raise UserError(
-            f"{strange[0]!r} is neither a device nor a preset, of which there are "
+            f"{strange[0]!r} is neither a device nor a preset; the presets are "
             f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
         )
     if not names:
@@ -139,7 +137,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
 
 
 def check_single(names: Sequence[str]) -> None:
-    """Raise ``UserError`` if a name means several devices, as OpenVINO's users write it."""
+    """Raise ``UserError`` if a name of OpenVINO stands for several devices."""
     for place, name in enumerate(names):
         if match := OF_SEVERAL.match(name):
             devices = [name.partition(":")[2], *names[:place], *names[place + 1 :]]
@@ -147,7 +145,7 @@ def check_single(names: Sequence[str]) -> None:
             reason = (
                 "a placement is compiled by HETERO"
                 if match[1] == "HETERO"
-                else f"{match[1]} is not a device, it chooses one for each inference"
+                else f"{match[1]} is not a device: it chooses one for each inference"
             )
             raise UserError(f"write {named}, not {name!r}: {reason}")
 
@@ -162,12 +160,12 @@ def check_pools(specs: Sequence[DeviceSpec]) -> None:
         if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
             raise UserError(
                 f"{other.name} and {spec.name} share the memory pool {spec.memory_pool!r} and "
-                "state different limits: a pool has one limit, state it once or alike"
+                "state different limits: a pool has one limit, so state it once"
             )
 
 
 def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
-    """A specification from a device's name or a mapping of its fields."""
+    """Make a specification from a device's name or a mapping of its fields."""
     if isinstance(item, DeviceSpec):
         return item
     if isinstance(item, str):
@@ -179,9 +177,9 @@ def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
 def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
     """Parse ``"cpu-testbed-3"`` or ``"cpu-testbed-3-tight"``; None if the text has another form.
 
-    They are virtual devices of one CPU with one thread each, ``CPU``, ``CPU_2``, ``CPU_3``. Those
-    of a tight test bed hold 1.5 times the weights of the model together, each as much as the
-    others, so that none holds the model.
+    These are virtual devices of one CPU with one thread each: ``CPU``, ``CPU_2``, ``CPU_3``. The
+    devices of a tight test bed have equal limits and hold 1.5 times the model's weights together,
+    so none of them holds the model.
 
     Raises:
         UserError: There are fewer than two devices, or more than an environment takes.

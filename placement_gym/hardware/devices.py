@@ -1,4 +1,4 @@
-"""Devices: specifications, presets, and what follows from them."""
+"""Devices: specifications, presets, and their properties."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_proper
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
-"""Letters of a device's name: ours, as tables have a column for each."""
+"""Longest name of a device: tables have a column for each."""
 MAX_THREADS = 4096
-"""Threads of a device: ours."""
+"""Largest number of threads of a device."""
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
 ALIASABLE = ("CPU", "GPU")
-"""Kinds of devices whose plugin OpenVINO registers under further names."""
+"""Kinds of devices whose plugin OpenVINO registers under a second name."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class DeviceSpec:
     """A device that units can be placed on, with settings that hold in every measurement.
 
     Attributes:
-        name: The name in placements and tables, and in OpenVINO: ``"CPU"``, ``"GPU.0"``.
-        plugin: OpenVINO device whose plugin serves ``name``, if that is not ``name`` itself. A
-            CPU or GPU with a second name is a virtual device, as ``"CPU_FAST"``.
+        name: Name in placements, tables and OpenVINO, such as ``"CPU"`` or ``"GPU.0"``.
+        plugin: OpenVINO device whose plugin runs this device, if its name differs. A CPU or GPU
+            under a second name, such as ``"CPU_FAST"``, is a virtual device.
         precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``; GPUs have no bf16.
         threads: CPU threads; None means all cores this process may use. GPUs and NPUs have none.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         allocation_bytes: Bytes of the largest tensor that the device allocates; None means no
             limit.
-        weight_share: The same limit as a share of the model's weights, between 0 and 1.
-        memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
-            pool hold together what one of them may hold. Empty for memory of its own.
-        reported_bytes: What an integrated device reports as its memory. It is not a limit, as more
-            may run, if slowly: a plan says where it is exceeded, and measures around it.
+        weight_share: ``memory_bytes`` as a share of the model's weights, between 0 and 1.
+        memory_pool: Name of memory that several devices share, such as ``"host"``: the limit of one
+            of them applies to all together. Empty if the device shares no memory.
+        reported_bytes: Memory that an integrated device reports. It is not a limit, because more
+            may run slowly: a plan reports where it is exceeded, and measures variants near it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
-            ``problem.costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device
-            may have any name if its roofline is stated.
+            ``problem.costs.rooflines.ROOFLINES``; the default is its kind's. With a roofline a
+            simulated device may have any name.
 
     Raises:
         ValueError: A field has another type or is out of range, or a virtual device's name cannot
@@ -103,7 +103,7 @@ class DeviceSpec:
             return
         if self.kind not in ALIASABLE:
             raise UserError(
-                f"{self.name}: only the plugins of {' and '.join(ALIASABLE)} can be given a second "
+                f"{self.name}: only the plugins of {' and '.join(ALIASABLE)} can have a second "
                 f"name, not {self.plugin!r}"
             )
         # OpenVINO reads what follows a dot as the number of the device, which only GPUs have.
@@ -120,8 +120,8 @@ class DeviceSpec:
             return
         if self.threads is not None:
             raise UserError(
-                f"{self.name}: threads are of a CPU, a {self.kind} has none to state; inferences "
-                "that it runs at a time are the property NUM_STREAMS"
+                f"{self.name}: only a CPU has threads, not a {self.kind}; property NUM_STREAMS is "
+                "the number of inferences at a time"
             )
         if self.kind == "GPU" and self.precision == "bf16":
             raise UserError(f"{self.name}: a GPU computes in 'f32' or 'f16', not in 'bf16'")
@@ -141,16 +141,16 @@ class DeviceSpec:
         return self.kind == "CPU"
 
     def limit_bytes(self, model_bytes: int) -> float:
-        """Bytes of weights that fit, infinite without a limit.
+        """Return the bytes of weights that fit, infinite without a limit.
 
         Args:
-            model_bytes: Bytes of all weights of the model, which ``weight_share`` refers to.
+            model_bytes: Bytes of all weights of the model, to which ``weight_share`` refers.
         """
         share = float("inf") if self.weight_share is None else self.weight_share * model_bytes
         return min(share, float("inf") if self.memory_bytes is None else self.memory_bytes)
 
     def compile_properties(self) -> dict[str, Any]:
-        """OpenVINO properties that fix precision, threads and streams."""
+        """Return the OpenVINO properties that fix precision, threads and streams."""
         fixed: dict[str, Any] = {"INFERENCE_PRECISION_HINT": self.precision}
         if self.kind == "CPU":
             fixed |= {
@@ -159,23 +159,23 @@ class DeviceSpec:
                 "ENABLE_CPU_PINNING": False,
             }
         if self.kind == "CPU" and self.precision == "f32":
-            # By default the CPU rounds caches to f16 where it fuses attention, and only there.
+            # By default the CPU rounds caches to f16, but only where it fuses attention.
             fixed["KV_CACHE_PRECISION"] = "f32"
-        # As text: plugins differ in the types that they take, the GPU's refuses 2 as NUM_STREAMS.
+        # As text: plugins take different types, the GPU's refuses the number 2 as NUM_STREAMS.
         return fixed | {key: write_value(value) for key, value in self.properties.items()}
 
     @property
     def streams(self) -> int:
-        """Inferences that the device runs at a time; 1 where OpenVINO chooses."""
+        """Number of inferences that the device runs at a time; 1 if OpenVINO chooses."""
         streams = str(self.compile_properties().get("NUM_STREAMS", 1))
         return max(int(streams), 1) if streams.lstrip("-").isdigit() else 1
 
     def with_streams(self, streams: int) -> DeviceSpec:
-        """The device, compiled with so many streams."""
+        """Return the device with this number of streams."""
         return replace(self, properties={**self.properties, "NUM_STREAMS": streams})
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that differ from their defaults."""
+        """Return the fields that differ from their defaults."""
         defaults = DeviceSpec(self.name)
         values = asdict(self)
         return {
@@ -186,7 +186,7 @@ class DeviceSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DeviceSpec:
-        """The inverse of ``to_json``.
+        """Read a specification; the inverse of ``to_json``.
 
         Raises:
             ValueError: A key is unknown, ``name`` is missing, or a value is wrong.
@@ -234,7 +234,7 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
 TESTBED_PRESETS = tuple(
     name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)
 )
-"""Presets that need nothing but a CPU."""
+"""Presets that need only a CPU."""
 
 
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
@@ -270,10 +270,10 @@ def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> li
 
 
 def identify_device(name: str) -> str:
-    """Return the one name of a device that OpenVINO takes by two: ``"GPU"`` is ``"GPU.0"``.
+    """Return the unique name of a device that has two in OpenVINO: ``"GPU"`` is ``"GPU.0"``.
 
-    OpenVINO lists a single GPU as ``GPU`` and the first of several as ``GPU.0``, takes both names
-    in either case, and answers some questions with the one and some with the other.
+    OpenVINO lists a single GPU as ``GPU`` and the first of several as ``GPU.0``. It accepts both
+    names and returns either.
     """
     return f"{name}.0" if name.startswith("GPU") and "." not in name else name
 
@@ -288,7 +288,7 @@ def find_device(names: Sequence[str], answer: str) -> int:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
 REGISTERING = Lock()
-"""Held while a name is looked up and registered: placements are compiled in several threads."""
+"""Protects the look-up and registration of names: several threads compile placements."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 ALLOCATION_PROPERTY = "GPU_DEVICE_MAX_ALLOC_MEM_SIZE"
 LARGE_ALLOCATIONS = "GPU_ENABLE_LARGE_ALLOCATIONS"
-"""Property by which a GPU allocates more at once than it reports."""
+"""Property that lets a GPU allocate more at once than it reports."""
 
 
 class UnknownDeviceError(UserError):
@@ -30,10 +30,10 @@ class UnknownDeviceError(UserError):
 
 
 ABSENT = (
-    "; if it is there, its driver is missing, or your right to use it (docs/how_to/intel.md); "
-    "if not, DevicePlacementSim-v0 simulates it"
+    "; if it is installed, its driver or your right to use it is missing (docs/how_to/intel.md); "
+    "otherwise simulate it with DevicePlacementSim-v0"
 )
-"""Why a GPU or an NPU may not be found."""
+"""Remedy if a GPU or an NPU is not found."""
 
 
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
@@ -58,10 +58,10 @@ def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> No
 
 
 def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
-    """Return the specification with what OpenVINO reports of the device's memory.
+    """Return the specification with the memory that OpenVINO reports.
 
-    What a discrete device reports is its limit. An integrated GPU or NPU has no memory of its own:
-    it joins the host's pool, and what it reports is not a limit. What is stated stays.
+    The memory of a discrete device is its limit. An integrated GPU or NPU uses the host's memory:
+    it joins the host's pool, and its report is not a limit. Stated values stay.
     """
     if spec.virtual:
         return spec
@@ -85,16 +85,16 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
 
 
 def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
-    """Return whether a device computes in the host's memory; if unreported, CPUs and NPUs do."""
+    """Return whether a device uses the host's memory; by default CPUs and NPUs do."""
     if "DEVICE_TYPE" not in load_plugin(core, spec.name):
         return spec.kind in ("CPU", "NPU")
     return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
 
 
 def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
-    """Return devices of which those in the host's pool share the memory of this machine.
+    """Let the devices in the host's pool share the memory of this machine.
 
-    The CPU joins the pool where another device is in it. A limit that one of them states stays.
+    The CPU joins the pool if another device is in it. A stated limit stays.
     """
     if not any(spec.memory_pool == HOST_POOL for spec in specs):
         return tuple(specs)
@@ -115,7 +115,7 @@ def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
 
 
 def count_host_bytes() -> int | None:
-    """Bytes of this machine's memory; None where the system does not report it."""
+    """Return the bytes of this machine's memory; None if the system does not report them."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -142,10 +142,10 @@ def compile_on(
     """Compile a model on a device with its settings.
 
     Args:
-        core: Knows the device.
+        core: Has the device.
         model: The model.
         spec: The device.
-        name: What the model is called in an error.
+        name: Name of the model in an error.
         config: Further compile properties.
 
     Raises:
@@ -160,7 +160,7 @@ def compile_on(
 def list_plugins(specs: Sequence[DeviceSpec]) -> dict[str, str]:
     """Map each name to register for virtual devices to the library of its plugin.
 
-    A plugin has one name, whatever the number of the device: ``GPU_B`` for ``GPU_B.1``.
+    A plugin has one name for all numbers of a device: ``GPU_B`` for ``GPU_B.1``.
     """
     return {
         spec.name.split(".")[0]: f"openvino_intel_{spec.kind.lower()}_plugin"

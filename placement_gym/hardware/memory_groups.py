@@ -1,4 +1,4 @@
-"""Memory as devices have it: each has its own, or shares that of a pool."""
+"""Memory of devices: separate, or shared in a pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placement_gym.hardware.devices import DeviceSpec
 
 @dataclass(frozen=True, eq=False)
 class MemoryGroups:
-    """Groups of devices that share memory, and how much of it there is.
+    """Groups of devices that share memory, and the limit of each group.
 
     Attributes:
         of_device: (n_devices,) group of each device; without pools its own index.
@@ -27,7 +27,7 @@ class MemoryGroups:
 
     @classmethod
     def of(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
-        """The groups of devices: those of one ``memory_pool`` share the limit that they state,
+        """Make the groups of devices: those of one ``memory_pool`` share the limit that they state,
         which may be a share of ``model_bytes``.
         """
         keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
@@ -44,18 +44,18 @@ class MemoryGroups:
 
     @cached_property
     def owner(self) -> IntArray:
-        """(n_devices,) the first device of each device's group, which stands for it in kernels."""
+        """(n_devices,) the first device of each device's group, its index in kernels."""
         _, first = np.unique(self.of_device, return_index=True)
         owner: IntArray = first[self.of_device].astype(np.int64)
         return owner
 
     @cached_property
     def shared(self) -> BoolArray:
-        """(n_devices, n_devices) bool, whether two devices are of one group."""
+        """(n_devices, n_devices) bool, whether two devices share memory."""
         return np.equal.outer(self.of_device, self.of_device)
 
     def members(self, group: int) -> IntArray:
-        """The devices of a group."""
+        """Return the devices of a group."""
         return np.flatnonzero(self.of_device == group)
 
     def held(self, used: NDArray[np.number]) -> FloatArray:

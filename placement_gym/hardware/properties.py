@@ -1,4 +1,4 @@
-"""OpenVINO's compile properties that a device may state."""
+"""OpenVINO's compile properties that a device may have."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ OF_NPU = frozenset({"NPU_MAX_TILES", "NPU_TILES", "NPU_TURBO"})
 PROPERTIES = OF_BOTH | OF_CPU | OF_GPU | OF_NPU
 """Compile properties that a device may state: none of them writes or reads a file."""
 TAKEN = {"CPU": OF_BOTH | OF_CPU, "GPU": OF_BOTH | OF_GPU}
-"""Properties of each kind of device whose plugin was asked; it refuses all others."""
+"""Kind of device -> all properties that its plugin accepts."""
 FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
-"""Properties that a field of a device states."""
+"""Property -> the field of a device that sets it."""
 PRECISION_PROPERTIES = frozenset(
     {
         "ACTIVATIONS_SCALE_FACTOR",
@@ -76,7 +76,7 @@ PRECISION_PROPERTIES = frozenset(
         "VALUE_CACHE_PRECISION",
     }
 )
-"""Properties that change what is computed, as the precision does."""
+"""Properties that change results, as the precision does."""
 GROUP_SIZES = 0, 2**64 - 1
 RANGES: dict[str, tuple[float, float]] = {
     "ACTIVATIONS_SCALE_FACTOR": (-1, 65504),
@@ -91,14 +91,14 @@ RANGES: dict[str, tuple[float, float]] = {
     "PERFORMANCE_HINT_NUM_REQUESTS": (0, 4096),
     "VALUE_CACHE_GROUP_SIZE": GROUP_SIZES,
 }
-"""Least and largest value of numeric properties, of which ``OFFLOAD_RATIO`` is a percentage; the
-others are words, or flags: 0 or 1."""
+"""Smallest and largest value of numeric properties (``OFFLOAD_RATIO`` is a percentage); all others
+are words, or flags: 0 or 1."""
 
 
 def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:
-    """Raise unless all compile properties of a device are known to do no harm.
+    """Raise unless all compile properties of a device are known to be safe.
 
-    Others write files or read them, and device files come from anywhere.
+    Others read or write files, and files of devices may come from strangers.
 
     Raises:
         UserError: A property is not in ``PROPERTIES``, devices of this kind do not take it, or its
@@ -106,11 +106,11 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
     """
     for key, value in properties.items():
         if key in FIELDS:
-            raise UserError(f"{name}: state {FIELDS[key]!r} of the device, not property {key}")
+            raise UserError(f"{name}: set {FIELDS[key]!r} of the device, not property {key}")
         if key not in PROPERTIES:
             raise UserError(
-                f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
-                "placement_gym.hardware.properties are; compile_model takes others as config"
+                f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; see "
+                "placement_gym.hardware.properties, or pass it to compile_model as config"
             )
         accepted = TAKEN.get(kind, PROPERTIES)
         if key not in accepted:
@@ -121,7 +121,7 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
         smallest, largest = RANGES.get(key, (0, 1))
-        # A word is text that no engine takes for a number.
+        # A word is text that no engine reads as a number.
         is_word = isinstance(value, str) and value[:1].isalpha() and not is_within(value)
         if not is_word and not is_within(value, smallest, largest):
             raise UserError(

@@ -19,7 +19,7 @@ class Builder:
     """Adds named operators and draws their weights from one seeded generator.
 
     Args:
-        seed: Seed of the weights; two builders with one seed build equal models.
+        seed: Seed of the weights; builders with equal seeds build equal models.
         compressed: Store weights as float16, each behind a ``Convert`` to float32, as an
             fp16-compressed IR does.
         bits: 8: store matrices as int8, each behind a ``Convert`` and a ``Multiply`` with a scale
@@ -96,8 +96,8 @@ class Builder:
     ) -> ov.Node:
         """Convolution and BatchNorm, the latter folded into weights and a bias Add.
 
-        OpenVINO's converters transform the pair in this way. The statistics are random, so that
-        the bias is not zero and no compiler removes the Add.
+        OpenVINO's converters do the same. The statistics are random, so the bias is not zero and no
+        compiler removes the Add.
         """
         rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
         pads = (padding, padding) if isinstance(padding, int) else padding
@@ -181,6 +181,6 @@ class Builder:
         inputs: Sequence[ov.Node],
         sinks: Sequence[ov.Node] = (),
     ) -> ov.Model:
-        """The finished model; ``sinks`` are the ``Assign`` operators, which write its state."""
+        """Finish the model; ``sinks`` are the ``Assign`` operators that write its state."""
         results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
         return ov.Model(results, list(sinks), list(inputs), name)

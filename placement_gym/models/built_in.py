@@ -32,29 +32,28 @@ NUMBERS = {
     "moe": "experts",
     "vit": "layers",
 }
-"""Meaning of the number in a name for the module that builds the model."""
+"""Model -> the argument of its ``build`` that the number in a name sets."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Bits of weights that are stored as integers, by the end of a model's name."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
-"""Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
+"""Built-in models with such weights. The activations of cnn-int8 are also quantised."""
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:
-    """The parts of a built-in model's name, which hides files of that name; None for a path."""
+    """Match a built-in model's name, which hides files of this name; None for a path."""
     match = NAME.fullmatch(str(model))
     return match if match and match["base"] in BUILT_IN else None
 
 
 def build(name: re.Match[str]) -> ov.Model:
-    """Build a built-in model under the name that was given."""
+    """Build a built-in model by its name."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
     if number and base not in NUMBERS:
         raise UserError(
-            f"{base} takes no number, as bert does in 'bert-8': only "
-            f"{join_words(sorted(NUMBERS))} do"
+            f"{base} takes no number, only {join_words(sorted(NUMBERS))} do, as in 'bert-8'"
         )
     if number:
         options[NUMBERS[base]] = int(number)
@@ -64,8 +63,8 @@ def build(name: re.Match[str]) -> ov.Model:
                 f"{name}-{weights}" for name, kinds in INTEGERS.items() for weights in kinds
             ]
             raise UserError(
-                f"{base} has no {name['weights']} weights, only {join_words(built_in)} are built "
-                "in; '-fp16' compresses others"
+                f"{base} has no {name['weights']} weights, only {join_words(built_in)} do; '-fp16' "
+                "compresses others"
             )
         options["bits"] = BITS[name["weights"]]
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)

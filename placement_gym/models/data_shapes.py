@@ -1,4 +1,4 @@
-"""The sizes that a model is measured with, where its inputs or its data decide them."""
+"""Sizes with which a model is measured, if its inputs or its data decide them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     import openvino as ov
 
 DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Input name -> the sizes that it is measured with, of every input with dynamic dimensions."""
+"""Input with dynamic dimensions -> its measured sizes."""
 FoundShapes: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
-"""Operator -> the shape of each of its outputs in an inference, where the data decide them."""
+"""Operator whose sizes the data decide -> the shapes of its outputs in an inference."""
 
 
 def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes:
-    """The sizes that inputs with dynamic dimensions are measured with; empty if there are none.
+    """Find the measured sizes of inputs with dynamic dimensions; empty if there are none.
 
-    Where ``given`` does not state them, a dimension with an upper bound has that size.
+    ``given`` states them; otherwise a dimension has its upper bound.
 
     Raises:
         UserError: The model has no such input, or not with such sizes.
@@ -47,7 +47,7 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
 
 
 def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
-    """Index of an input -> the sizes that are given for it.
+    """Read given sizes: index of an input -> its sizes.
 
     Raises:
         UserError: The model has no such input, or not with such sizes.
@@ -60,22 +60,22 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
         text = to_text(sizes)
         if not all(isinstance(size, int) and size > 0 for size in sizes):
             raise UserError(
-                f"{name!r} is measured with {text}: all sizes have to be numbers above 0"
+                f"{name!r} cannot be measured with {text}: all sizes have to be above 0"
             )
         shape = model.inputs[index].get_partial_shape()
         if shape.rank.is_dynamic:
             raise UserError(
-                f"{name!r} has an unknown rank, which data cannot leave open: bind it, as in "
+                f"{name!r} has an unknown rank: bind it, as in "
                 f'shapes={{{name!r}: {list(sizes)}}} or --shape "{name}{text}"'
             )
         if not shape.compatible(ov.PartialShape(text)):
-            raise UserError(f"{name!r} has the shape {shape}, which data of {text} does not fit")
+            raise UserError(f"{name!r} has the shape {shape}: data of shape {text} do not fit")
         sizes_of[index] = tuple(map(int, sizes))
     return sizes_of
 
 
 def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
-    """The largest sizes of a shape; None if a dimension is without bound."""
+    """Return the largest sizes of a shape; None if a dimension has no bound."""
     if shape.rank.is_dynamic:
         return None
     sizes = tuple(size.get_max_length() for size in shape)
@@ -83,7 +83,7 @@ def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
 
 
 def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
-    """The same inputs with the largest sizes that they may have, as far as these are bounded."""
+    """Raise the sizes of inputs to their upper bounds, if they have any."""
     shapes = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     return {
         name: tuple(
@@ -97,8 +97,8 @@ def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
 def drop_lower_bounds(model: ov.Model) -> None:
     """Remove the lower bounds of dynamic input dimensions, in place.
 
-    A request of HETERO begins with tensors whose dynamic dimensions are zero, and submodels with a
-    lower bound refuse them.
+    Requests of HETERO begin with tensors whose dynamic dimensions are zero; submodels with a lower
+    bound refuse them.
     """
     import openvino as ov
 
@@ -114,9 +114,9 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
 
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
-    """Nodes by name, in topological order, with the shapes that they have at these input sizes.
+    """Return nodes by name, in topological order, with their shapes at these input sizes.
 
-    What stays dynamic depends on the data.
+    Dimensions that stay dynamic depend on the data.
 
     Raises:
         UserError: The model does not take the sizes.
@@ -126,10 +126,10 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
 
 
 def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
-    """A copy of a model whose inputs have these sizes.
+    """Copy a model and bind the sizes of its inputs.
 
     Raises:
-        UserError: The model does not take them.
+        UserError: The model does not accept them.
     """
     import openvino as ov
 
@@ -142,8 +142,8 @@ def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
         clone.validate_nodes_and_infer_types()
     except RuntimeError as error:
         raise UserError(
-            f"the model does not take inputs of {dict(sizes)}: {last_line(error)} State the sizes "
-            "of all its inputs, and bound dimensions alike that are equal"
+            f"the model does not accept inputs of {dict(sizes)}: {last_line(error)} State the "
+            "sizes of all its inputs, and equal bounds for equal dimensions"
         ) from error
     return clone
 
@@ -151,7 +151,7 @@ def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
 def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None:
     """Set dimensions that stay dynamic in ``shape_nodes`` to those of an inference, in place.
 
-    They are not raised to upper bounds, as OpenVINO's may be far beyond what any data need.
+    They are not raised to OpenVINO's upper bounds, which may be far larger than any data need.
     """
     import openvino as ov
 

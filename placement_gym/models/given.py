@@ -1,4 +1,4 @@
-"""Inputs of the user's own, or their sizes alone, as they are given and as they were read."""
+"""The user's inputs, or only their sizes: as given, and as read."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
 input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
 Sample: TypeAlias = Mapping[int, NDArray[Any]]
-"""Index of an input of the model -> its numbers or strings."""
+"""Index of an input of the model -> its values."""
 Sizes: TypeAlias = Mapping[str, Sequence[int]]
 """Input name -> its sizes."""
 SIZES = "data_shapes"
-"""What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
-which they are generated."""
+"""Key of sizes in place of inputs, in placements and files of version 0.3; inputs of these sizes
+are generated."""
 
 
 @dataclass(frozen=True)
 class OwnInputs:
-    """The inputs that a user gives for a model, or none.
+    """The user's inputs of a model, or none.
 
     Attributes:
         samples: The first one is timed; outputs are compared on each.
-        sizes: Those of inputs that keep dynamic dimensions, in the first sample or stated alone.
-        other_sizes: Those of samples with other sizes, each once.
+        sizes: Sizes of inputs with dynamic dimensions, in the first sample or stated alone.
+        other_sizes: Sizes of samples that differ from the first, each once.
         fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
             samples.
-        stated: Whether sizes are complete, so that none is to be asked for.
+        stated: True if the sizes are complete.
     """
 
     samples: Sequence[Sample] = ()
@@ -48,10 +48,10 @@ def states_sizes(given: Any) -> TypeGuard[Mapping[str, Sizes]]:
 
 
 def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``gym.make`` in files of version 0.3, where sizes had an argument of their own.
+    """Read arguments of ``gym.make`` in files of version 0.3, which had an argument for sizes.
 
     Returns:
-        Those of this version, which makes the same of them.
+        Equivalent arguments of this version.
     """
     if SIZES not in kwargs:
         return dict(kwargs)

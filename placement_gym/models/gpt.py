@@ -1,6 +1,6 @@
 """A decoder in the form of GPT-2 (Radford et al. 2019), with a key-value cache as its state.
 
-Inputs and state are those that optimum gives to exported language models: the caches are pairs of
+Inputs and state are those of language models exported by optimum: caches are pairs of
 ``ReadValue`` and ``Assign``, the numbers of new and of all tokens stay dynamic, and attention is
 ``ScaledDotProductAttention``.
 """
@@ -20,7 +20,7 @@ from placement_gym.models.builder import Builder, Tensor
 POSITIONS, EPSILON = 1024, 1e-5
 MAX_LAYERS = 96
 HIDDEN = -65504.0
-"""Added to the scores of tokens that may not be attended to: the lowest number of f16."""
+"""Added to the attention logits of masked tokens: the lowest number of f16."""
 FeedForward = Callable[[Builder, str, ov.Node], ov.Node]
 """Adds the second half of a layer, given the layer's name and its normalised input."""
 
@@ -44,7 +44,7 @@ GPT2 = Size(layers=12, width=768, heads=12, vocabulary=50257)
 
 
 def build(compressed: bool = False, bits: int | None = None, layers: int | None = None) -> ov.Model:
-    """A decoder for one sequence, which answers the logits of each new token.
+    """Build a decoder for one sequence that returns the logits of each new token.
 
     Args:
         compressed: Store weights as float16.
@@ -63,7 +63,7 @@ def build(compressed: bool = False, bits: int | None = None, layers: int | None 
 
 
 def build_decoder(b: Builder, size: Size, title: str, forward: FeedForward) -> ov.Model:
-    """A decoder with any feed-forward half of its layers."""
+    """Build a decoder with any feed-forward part of its layers."""
     names = ("input_ids", "attention_mask", "position_ids")
     tokens, mask, positions = (b.parameter(name, (1, -1), np.int64) for name in names)
     table = b.weight("embeddings/token/table", b.uniform((size.vocabulary, size.width), -0.1, 0.1))

@@ -1,4 +1,4 @@
-"""The inputs of a request, in any form that OpenVINO takes, as tensors of its own."""
+"""Read the inputs of a request, in any form that OpenVINO accepts, into new tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InputReader:
 
     Args:
         model: The model.
-        prefix: Only inputs whose names begin with it, named without it: one model of a union.
+        prefix: Read only inputs whose names begin with it, without it: one model of a union.
     """
 
     def __init__(self, model: ov.Model, prefix: str = "") -> None:
@@ -39,7 +39,7 @@ class InputReader:
         self.index = {name: i for i, names in enumerate(self.names) for name in names}
 
     def read(self, inputs: Any) -> list[ov.Tensor]:
-        """(n_inputs,) tensors of a mapping by name or index, a sequence, or a single array.
+        """Read (n_inputs,) tensors from a mapping by name or index, a sequence, or a single array.
 
         Raises:
             UserError: An input is missing, unknown, or of another type or shape.
@@ -48,13 +48,13 @@ class InputReader:
         missing = [self.describe(i) for i in range(len(self.types)) if i not in values]
         if missing or len(values) > len(self.types):
             raise UserError(
-                f"a request has {len(self.types)} inputs, {len(values)} were given"
+                f"a request has {len(self.types)} inputs, not {len(values)}"
                 + (f": {', '.join(missing)} is missing" if missing else "")
             )
         return [self.convert(i, values[i]) for i in range(len(self.types))]
 
     def sort(self, inputs: Any) -> dict[int, Any]:
-        """The values by index of the input."""
+        """Sort values by the index of their input."""
         if isinstance(inputs, Mapping):
             return {self.find(key): value for key, value in inputs.items()}
         if isinstance(inputs, Sequence) and not isinstance(inputs, str):
@@ -70,10 +70,10 @@ class InputReader:
         return self.index[name]
 
     def convert(self, index: int, value: Any) -> ov.Tensor:
-        """A tensor with a copy of a value, which has the input's type or numbers of its kind.
+        """Copy a value of the input's type, or numbers of its kind, into a tensor.
 
-        As in OpenVINO, an array of the type that ``Type.to_dtype`` names has the bits of a type
-        that NumPy lacks: bfloat16 as float16, eight bits as uint8.
+        As in OpenVINO, an array of the type ``Type.to_dtype`` holds the bits of a type that NumPy
+        lacks: bfloat16 as float16, eight bits as uint8.
         """
         import openvino as ov
 
@@ -91,7 +91,7 @@ class InputReader:
             return copy_tensor(ov.Tensor(np.asarray(array, order="C"), array.shape, element_type))
         if not is_of_kind(array, element_type):
             raise UserError(
-                f"{self.describe(index)} is {element_type.get_type_name()}: pass that, "
+                f"{self.describe(index)} is {element_type.get_type_name()}: pass this type, "
                 f"not {array.dtype}"
             )
         try:
@@ -106,15 +106,13 @@ class InputReader:
         import openvino as ov
 
         if not self.shapes[index].compatible(ov.PartialShape(list(shape))):
-            raise UserError(
-                f"{self.describe(index)} has shape {self.shapes[index]}, and {shape} was given"
-            )
+            raise UserError(f"{self.describe(index)} has shape {self.shapes[index]}, not {shape}")
 
     def describe(self, index: int) -> str:
         return repr(self.names[index][0])
 
     def explain(self) -> str:
-        """Describe the inputs of the model, the first ones of many."""
+        """Describe the inputs of the model, or the first of many."""
         inputs = [
             f"{self.describe(index)} of {kind.get_type_name()} {shape}"
             for index, (kind, shape) in enumerate(zip(self.types, self.shapes, strict=True))
@@ -124,7 +122,7 @@ class InputReader:
 
 
 def is_of_kind(values: NDArray[Any], element_type: ov.Type) -> bool:
-    """Return whether values are strings for strings, truths for truths, else numbers to cast."""
+    """Return whether values are strings, booleans or castable numbers, as the type requires."""
     if is_text(element_type):
         return values.dtype.kind in "USO"
     if element_type.get_type_name() == "boolean":

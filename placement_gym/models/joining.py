@@ -1,4 +1,4 @@
-"""Several models as one: a union with prefixed names, see ``union``."""
+"""Join several models into one: a union with prefixed names, see ``union``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 MAX_BUILT_GIB = 4.0
-"""GiB of weights that built-in models of a union may hold: ours, as rows of strangers name them."""
+"""Limit of the weights of built-in models of a union in GiB: rows of strangers may name them."""
 
 
 def load_union(
@@ -29,7 +29,7 @@ def load_union(
     inputs: Given | None,
     load_one: Callable[..., ov.Model],
 ) -> ov.Model:
-    """Load several models by ``load_one``, which takes their shapes and inputs, and join them."""
+    """Load several models by ``load_one(model, shapes, inputs)`` and join them."""
     for part, _ in rated_models:
         if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
             raise UserError(
@@ -49,8 +49,8 @@ def load_union(
             built_bytes += sum(n.get_byte_size() for n in nodes if n.get_type_name() == "Constant")
         if built_bytes > MAX_BUILT_GIB * 2**30:
             raise UserError(
-                f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
-                "GiB of weights, which are made in memory; name fewer or smaller ones, or files"
+                f"{name!r} is one too many: built-in models of a union may have "
+                f"{MAX_BUILT_GIB:g} GiB of weights; name fewer or smaller ones, or files"
             )
     rates = [rate for _, rate in rated_models]
     union = join_models(models, [*map(Member, names, rates)])
@@ -61,7 +61,7 @@ def load_union(
 
 
 def inputs_of(given: Given | None, name: str) -> Given | None:
-    """The inputs of one model of a union, by the names that they have in it."""
+    """Return the inputs of one model of a union, by their names in the model."""
     if given is None:
         return None
     if states_sizes(given):
@@ -70,7 +70,7 @@ def inputs_of(given: Given | None, name: str) -> Given | None:
 
 
 def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """What a mapping has for one model of a union, by the names that are known in it."""
+    """Return the entries of one model of a union, by their names in the model."""
     prefix = f"{name}/"
     return {
         key.removeprefix(prefix): value
@@ -80,14 +80,14 @@ def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
 
 
 def stem_of(model: str | Path | ov.Model) -> str:
-    """A model's name: that of its file without suffix, or the built-in one."""
+    """Return a model's name: that of its file without suffix, or the built-in one."""
     if not isinstance(model, (str, Path)):
         return str(model.get_friendly_name())
     return str(model) if match_built_in(model) else Path(model).stem
 
 
 def name_members(names: Sequence[str]) -> list[str]:
-    """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
+    """Make distinct prefixes; a repeated model gets a number, as in ``"resnet_2"``."""
     unique_names: list[str] = []
     for plain in map(safe_name, names):
         copies = 1 + sum(name == plain or name.startswith(f"{plain}_") for name in unique_names)
@@ -99,7 +99,7 @@ def name_members(names: Sequence[str]) -> list[str]:
 
 
 def check_names(values: Any, names: Sequence[str], argument: str) -> None:
-    """Raise ``UserError`` if something is given for an input of no model of a union."""
+    """Raise ``UserError`` if values are given for an input of no model of a union."""
     if values is not None and not isinstance(values, Mapping):
         raise UserError(f"{argument} maps names, as in 'MODEL/INPUT', not {values!r:.200}")
     for key in values or {}:
@@ -109,12 +109,12 @@ def check_names(values: Any, names: Sequence[str], argument: str) -> None:
 
 
 def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Model:
-    """Join models into one that runs them side by side; they cannot be used any more.
+    """Join models into one that runs all of them; the models cannot be used any more.
 
     Nodes, inputs, outputs and states get the name of their model as a prefix.
 
     Raises:
-        UserError: Some models keep state and others do not, or one is a union already.
+        UserError: Only some models have state, or one is already a union.
     """
     import openvino as ov
 
@@ -125,12 +125,12 @@ def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Mod
             for state in (True, False)
         )
         raise UserError(
-            f"{with_state} keep state, so that one run is a whole scenario, and {without_state} do "
-            "not: place models with state together, and others together"
+            f"{with_state} have state, so one run is a whole scenario, and {without_state} do not: "
+            "place models with state together, and others together"
         )
     for model, member in zip(models, members, strict=True):
         if list_members(model):
-            raise UserError(f"{member.name!r} is a union already: name its models instead")
+            raise UserError(f"{member.name!r} is already a union: name its models instead")
         rename_all(model, lambda name, prefix=f"{member.name}/": f"{prefix}{name}")
     union = ov.Model(
         [result for model in models for result in model.get_results()],

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Place in OpenVINO's sources where it raised an error."""
 UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
-"""In OpenVINO's errors about operators that it does not have."""
-EXTENSION_REMEDY = ". If these are operators of your own, name their library: --extension FILE"
+"""Part of OpenVINO's errors about operators that it lacks."""
+EXTENSION_REMEDY = ". If these are your own operators, name their library: --extension FILE"
 MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 
 
@@ -35,10 +35,10 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 
 @contextmanager
 def model_of_placement(given: Any) -> Iterator[None]:
-    """Load the model of a placement: sizes to measure with are the placement's, if it has any.
+    """Load the model of a placement, with the measured sizes of the placement, if it has any.
 
     Args:
-        given: The model that the user names; None takes the one that the placement names.
+        given: The model that the user names; None means the model that the placement names.
 
     Raises:
         UnsupportedModelError: The model has other shapes than when the placement was made.
@@ -52,7 +52,7 @@ def model_of_placement(given: Any) -> Iterator[None]:
         if given is not None:
             raise
         raise ModelNotFoundError(
-            f"the model was a file, which --model FILE (model=FILE) has to name: {error}"
+            f"the placement was made for a file: name it by --model FILE (model=FILE): {error}"
         ) from error
 
 
@@ -70,15 +70,15 @@ def load_model(
             or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"moe-16"`` (experts in each of four layers),
             ``"cnn-int8"`` (quantised weights and activations), ``"mobilenet-50"`` (width in
             percent) or ``"vit-12"`` (layers); the path of any file that OpenVINO reads; or a model,
-            which is cloned and left as it is. A list of these makes a union, see ``models.union``;
-            ``"resnet:2"`` in it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union
-            of built-in ones.
+            which is cloned. A list of these makes a union, see ``models.union``; ``"resnet:2"`` in
+            it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union of built-in
+            models.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        inputs: Inputs of your own; see ``given.Given``. Dimensions that stay dynamic are
-            measured with their sizes. In a union a name begins with that of the model, as in
-            ``"bert-8/input_ids"``; so it does for ``shapes``.
-        extension: A library with operators that OpenVINO lacks, which ``ov.Core.add_extension``
-            loads: it is code that runs.
+        inputs: Your own inputs; see ``given.Given``. Dimensions that stay dynamic are measured with
+            their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``, also
+            in ``shapes``.
+        extension: Library with operators that OpenVINO lacks, for ``ov.Core.add_extension``; its
+            code is run.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
@@ -96,13 +96,13 @@ def load_model(
     ((model, _),) = models
     if not isinstance(model, (str, Path, ov.Model)) or str(model).endswith(".json"):
         raise UnsupportedModelError(
-            f"{model!r:.200} has nothing to measure, only to simulate, as in "
-            "DevicePlacementSim-v0: a model is a name, a file or an ov.Model"
+            f"{model!r:.200} can only be simulated, as in DevicePlacementSim-v0: to measure, name "
+            "a model: a built-in name, a file or an ov.Model"
         )
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, inputs)
-    # A user's own model is never changed, and may be sent to other processes.
+    # The user's model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
         return prepare(model.clone(), shapes, inputs)
@@ -114,7 +114,7 @@ def load_model(
 
 
 def read_file(path: Path, extension: str | Path | None) -> ov.Model:
-    """Read a model's file; its nodes have the same names each time.
+    """Read a model's file; nodes get the same names each time.
 
     Raises:
         UnsupportedModelError: OpenVINO cannot read it.
@@ -124,7 +124,7 @@ def read_file(path: Path, extension: str | Path | None) -> ov.Model:
     core = make_core(extension)
     try:
         model = core.read_model(path)
-        # Converters count names up from whatever was made before: a second reading has others.
+        # Converters number names by a counter of the process: a second reading differs.
         if path.suffix != ".xml":
             number_counted_names(model, core.read_model(path))
     except RuntimeError as error:
@@ -135,7 +135,7 @@ def read_file(path: Path, extension: str | Path | None) -> ov.Model:
 
 
 def make_core(extension: str | Path | None) -> ov.Core:
-    """A ``Core`` that reads operators of an extension as well.
+    """Make a ``Core`` that also reads the operators of an extension.
 
     Raises:
         UserError: OpenVINO cannot load the library.
@@ -158,10 +158,10 @@ def make_core(extension: str | Path | None) -> ov.Core:
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
-    """The models that an argument names, and the rate of each; a single one has none.
+    """List the models that an argument names, each with its rate; a single one has rate 1.
 
     Raises:
-        UserError: The list is empty, or a rate is wrong or compares with nothing.
+        UserError: The list is empty, or a rate is wrong or of a single model.
     """
     if isinstance(model, str) and "+" in model and not is_path(model):
         parts = [parse_rate(part) for part in model.split("+")]
@@ -173,18 +173,18 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
     parts = [parse_rate(part) for part in model]
     if len(parts) == 1 and parts[0][1] > 1:
         raise UserError(
-            f"{model[0]!r:.200}: a rate is relative to other models: name another model, or leave "
-            "the rate out"
+            f"{model[0]!r:.200}: a rate is relative to other models: name another model, or omit "
+            "the rate"
         )
     return parts
 
 
 def explain_missing(model: str) -> UserError:
-    """Make the error for a model that is unknown, with the nearest name."""
+    """Make the error for an unknown model, with the nearest name."""
     if GENERATED.match(model) and model[-1].isdigit():
         return UnsupportedModelError(
-            f"{model!r:.80} is a generated graph, which has nothing to measure, only to simulate, "
-            "as in DevicePlacementSim-v0"
+            f"{model!r:.80} is a generated graph, which can only be simulated, as in "
+            "DevicePlacementSim-v0"
         )
     near = suggest(model, (*BUILT_IN, *EXAMPLES, *list_neighbours(model)))
     remedy = f"{near} Give" if near else ": give"
@@ -196,7 +196,7 @@ def explain_missing(model: str) -> UserError:
 
 
 def check_file_name(name: str) -> None:
-    """Raise ``UnsupportedModelError`` if a model cannot be named as its file."""
+    """Raise ``UnsupportedModelError`` if the name of a file cannot be a model's name."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -204,7 +204,7 @@ def check_file_name(name: str) -> None:
 
 
 def check_content(path: Path) -> None:
-    """Raise if a path cannot be a model, where OpenVINO would not say why.
+    """Raise if a path cannot be a model; OpenVINO would not give the reason.
 
     Raises:
         UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
@@ -221,13 +221,13 @@ def check_content(path: Path) -> None:
 
 
 def explain_weights(path: Path, error: str) -> str:
-    """Explain an error of OpenVINO about weights, which it does not name; empty for another one."""
+    """Explain OpenVINO's error about weights, which lacks their file; empty for others."""
     if "bin file" not in error:
         return ""
     weights = str(path.with_suffix(".bin"))
     if is_path(weights):
         return f"{weights!r:.200} is not the file that was written with it: copy both again"
-    return f"its weights are missing: copy {weights!r:.200} there, too"
+    return f"its weights are missing: also copy {weights!r:.200}"
 
 
 def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
@@ -243,15 +243,15 @@ def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
 def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
-    A model with state gets a batch of one where its batch is dynamic.
+    A model with state and a dynamic batch gets a batch of one.
 
     Args:
         model: Any model.
-        shapes: Shapes that some of its inputs get first.
+        shapes: Shapes to bind first.
         inputs: As for ``load``.
 
     Raises:
-        UserError: The model cannot have these shapes, or does not take these inputs.
+        UserError: The model cannot have these shapes, or does not accept these inputs.
         UnsupportedModelError: The model has no state, and inputs that nothing bounds or states.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
@@ -263,7 +263,7 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
         own = read_own(model, inputs)
         for given in (own.sizes, *own.other_sizes):
             if sizes := find_data_shapes(model, given):
-                shape_nodes(model, sizes)  # raises if the model does not take them
+                shape_nodes(model, sizes)  # raises if the model does not accept them
         drop_lower_bounds(model)
     number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
@@ -281,10 +281,10 @@ def number_counted_names(model: ov.Model, again: ov.Model) -> None:
 
 
 def number(nodes: Iterable[ov.Node]) -> None:
-    """Name nodes by their type and a number that is the same each time, in place.
+    """Name nodes by their type and a reproducible number, in place.
 
-    OpenVINO numbers the nodes that it adds, as it reads or reshapes a model, by a counter of the
-    whole process.
+    OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the
+    process.
     """
     for index, node in enumerate(nodes):
         node.set_friendly_name(f"{node.get_type_name()}/added{index}")
@@ -298,16 +298,16 @@ def make_unique(name: str, used_names: set[str]) -> str:
 
 
 def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
-    """Read own inputs, and check them against the inputs of a model.
+    """Read the user's inputs and check them against the inputs of a model.
 
     Args:
         model: The model.
         given: The inputs; None for none.
-        complete: Whether all inputs of the model have to be given.
+        complete: Require all inputs of the model.
 
     Raises:
         UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: all of them are listed, with what the model takes.
+            shape: the message lists all of them, with the inputs of the model.
     """
     if given is None:
         return OwnInputs()

@@ -1,4 +1,4 @@
-"""The models that an argument or a union names, and how often each runs."""
+"""The models of a union, and how often each runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 KEY = ["placement_gym", "models"]
-"""Path of names and rates in a union's runtime info, which its files keep: JSON."""
+"""Path of names and rates, as JSON, in the runtime info of a union and its files."""
 RATED = re.compile(r"(?P<model>.+):(?P<rate>[^:/\\]*)")
 RATE = re.compile(r"[1-9]\d{0,2}")
 
@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 def parse_rate(model: Any) -> tuple[Any, int]:
-    """Split ``"resnet:2"`` into the model and its rate, which is 1 where none is stated.
+    """Split ``"resnet:2"`` into the model and its rate, by default 1.
 
     Raises:
         UserError: The rate is not a whole number from 1 to 999.
@@ -39,7 +39,7 @@ def parse_rate(model: Any) -> tuple[Any, int]:
     if not RATE.fullmatch(match["rate"]):
         raise UserError(
             f"{model!r:.200}: a rate is a whole number from 1 to 999, as in 'resnet:2' for two "
-            "inferences where models without a rate run one"
+            "inferences for each one of models without a rate"
         )
     return match["model"], int(match["rate"])
 
@@ -50,7 +50,7 @@ def join_names(members: Iterable[Member]) -> str:
 
 
 def list_members(model: ov.Model) -> tuple[Member, ...]:
-    """The models of a union; none for any other model."""
+    """List the models of a union; none for any other model."""
     if not model.has_rt_info(KEY):
         return ()
     return tuple(Member(*pair) for pair in json.loads(model.get_rt_info(KEY).astype(str)))

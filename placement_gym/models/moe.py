@@ -1,10 +1,10 @@
-"""The small decoder of ``gpt`` with mixtures of experts, of which each token takes two.
+"""The small decoder of ``gpt`` with mixtures of experts, two for each token.
 
-Gates and their softmax over the chosen experts are those of Mixtral (Jiang et al. 2024). Every
-expert computes every token, and a gate of zero drops what was not chosen: OpenVINO has no public
-operator that skips matrices, and the branches of an ``If`` cannot be placed. Each expert is made of
-operators of its own, which a placement can move alone. They are added up in a row, so that
-neighbouring experts on one device are one submodel.
+Gates, with a softmax over the chosen experts, are those of Mixtral (Jiang et al. 2024). Every
+expert computes every token, and a gate of zero drops the others: OpenVINO has no public operator
+that skips matrices, and the branches of an ``If`` cannot be placed. Each expert has separate
+operators, so a placement can move it alone. Experts are added one after another, so neighbouring
+experts on one device are one submodel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INNER = 2 * SMALL.width
 
 
 def build(compressed: bool = False, bits: int | None = None, experts: int = EXPERTS) -> ov.Model:
-    """A decoder of four layers for one sequence, which answers the logits of each new token.
+    """Build a decoder of four layers for one sequence that returns the logits of each new token.
 
     Args:
         compressed: As for ``gpt``.

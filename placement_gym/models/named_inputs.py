@@ -1,8 +1,8 @@
-"""Inputs that export tools give fixed names, from which follow their sizes and their values.
+"""Inputs with names that export tools fix; sizes and values follow from the name.
 
-The names are those that optimum-intel writes and OpenVINO GenAI looks up, and of BERT's early
-exports. An input of any other name is known by its shape and type alone: what a part of a name
-seems to say may be wrong, as in ``beam_scores`` or ``position_xyz``.
+These are the names of optimum-intel, OpenVINO GenAI and early exports of BERT. Other inputs are
+generated from their shape and type: a part of a name may mislead, as in ``beam_scores`` or
+``position_xyz``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import openvino as ov
 
 GROWING_MASKS = ("attention_mask", "decoder_attention_mask", "input_mask", "mask")
-"""1 for each token that counts; of a model with state for those of the past as well."""
+"""1 for each token that counts, including past tokens of a model with state."""
 MASKS = (*GROWING_MASKS, "encoder_attention_mask")
 POSITIONS = ("position_ids", "decoder_position_ids", "cache_position")
 """The number of each new token."""
 TOKENS = ("decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
 """The new tokens of a decoder, or their embeddings; ``"input_ids"`` may be an encoder's."""
 ENCODER = ("encoder_hidden_states", "encoder_outputs", "encoder_attention_mask")
-"""What a decoder reads of its encoder, the same at each token."""
+"""Outputs of an encoder that a decoder reads at each token."""
 LENGTHS = (
     "lengths",
     "input_lengths",
@@ -38,7 +38,7 @@ BEAMS = ("beam_idx",)
 
 
 def is_named(port: ov.Output, names: tuple[str, ...]) -> bool:
-    """Return whether an input has one of these names, in a union behind that of its model.
+    """Return whether an input has one of these names; in a union they follow the model's name.
 
     TensorFlow adds the index of an output to names, as in ``"input_mask:0"``.
     """
@@ -47,10 +47,10 @@ def is_named(port: ov.Output, names: tuple[str, ...]) -> bool:
 
 
 def batch_axis(port: ov.Output) -> int | None:
-    """The dimension that counts sequences; None for an input that has none, or of unknown rank.
+    """Return the dimension that counts sequences; None if there is none or the rank is unknown.
 
-    It is the first one, but positions of several coordinates are (coordinates, batch, tokens), and
-    those of no batch (tokens,).
+    It is the first one, except in positions: (coordinates, batch, tokens), or (tokens,) without a
+    batch.
     """
     rank = port.get_partial_shape().rank
     length = 0 if rank.is_dynamic else rank.get_length()

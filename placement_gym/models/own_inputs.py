@@ -1,4 +1,4 @@
-"""Reading of the user's own inputs: samples, from files or arrays in memory."""
+"""Read the user's inputs: samples, from files or arrays in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def read_samples(
     model: ov.Model, given: Given, complete: bool
 ) -> tuple[list[Sample], Sizes, list[Sizes], str]:
-    """Read samples, their sizes and fingerprint, the fields of ``given.OwnInputs``."""
+    """Read the fields of ``given.OwnInputs``: samples, their sizes and fingerprint."""
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
     samples = [read_sample(reader, mapping, complete) for mapping in mappings]
@@ -34,7 +34,7 @@ def read_samples(
 
 
 def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
-    """The sizes of a sample's inputs that keep dynamic dimensions, by their names."""
+    """List the sizes of a sample's inputs with dynamic dimensions, by name."""
     return {
         reader.names[index][0]: value.shape
         for index, value in sample.items()
@@ -43,10 +43,10 @@ def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
 
 
 def list_mappings(given: Given) -> list[Mapping[str, Any]]:
-    """The arrays of each sample, or of all of them, by name.
+    """List the arrays of each sample, or of all together, by name.
 
     Raises:
-        UserError: It is nothing of that, or a file cannot be read.
+        UserError: The argument has another form, or a file cannot be read.
     """
     if isinstance(given, Mapping):
         return [given]
@@ -62,7 +62,7 @@ def list_mappings(given: Given) -> list[Mapping[str, Any]]:
 
 
 def load_mappings(path: Path) -> list[Mapping[str, Any]]:
-    """The arrays of a file or folder; see ``Given``."""
+    """Load the arrays of a file or folder; see ``Given``."""
     if not is_path(path):
         raise UserError(f"no inputs {str(path)!r:.200}: name an .npz, or a folder of .npy or .npz")
     if not path.is_dir():
@@ -78,14 +78,14 @@ def load_mappings(path: Path) -> list[Mapping[str, Any]]:
 
 
 def load_arrays(path: Path, name: str = "") -> dict[str, Any]:
-    """The arrays of an ``.npz`` by name, or that of an ``.npy`` with this one."""
+    """Load the arrays of an ``.npz`` by name, or an ``.npy`` under ``name``."""
     try:
         arrays = np.load(path, allow_pickle=False)
         if not isinstance(arrays, np.ndarray):
             with arrays:
                 return dict(arrays)
         if not name:
-            raise ValueError("it is one array without a name")
+            raise ValueError("it has one array without a name")
         return {name: arrays}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(
@@ -95,7 +95,7 @@ def load_arrays(path: Path, name: str = "") -> dict[str, Any]:
 
 
 def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The samples of arrays, of which some have a first axis of samples.
+    """Separate the samples of arrays, some of which have a first axis of samples.
 
     Raises:
         UserError: They have different numbers of samples, or none.
@@ -109,7 +109,7 @@ def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[st
     if len({*counts.values()}) > 1 or not all(counts.values()):
         raise UserError(
             f"inputs have {join_words([f'{n} samples of {name!r}' for name, n in counts.items()])}:"
-            " give each input as often, or once for all samples"
+            " give the same number of samples of each, or one for all"
         )
     n_samples = next(iter(counts.values()))
     return [
@@ -119,13 +119,13 @@ def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[st
 
 
 def has_samples(reader: InputReader, name: str, array: NDArray[Any]) -> bool:
-    """Return whether an array has a dimension more than its input, as samples do."""
+    """Return whether an array has one more dimension than its input: an axis of samples."""
     rank = reader.shapes[reader.index[name]].rank
     return bool(rank.is_static and array.ndim == rank.get_length() + 1)
 
 
 def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool) -> Sample:
-    """The inputs of one sample.
+    """Read the inputs of one sample.
 
     Raises:
         UserError: See ``loading.read_own``.
@@ -136,7 +136,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
     for name, value in mapping.items():
         try:
             index = reader.find(name)
-            named.add(index)  # what does not fit is not missing, too
+            named.add(index)  # an input that does not fit is not missing
             sample[index] = as_array(reader.convert(index, value))
         except UserError as error:
             faults.append(str(error))
@@ -149,7 +149,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
 
 
 def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
-    """Sixteen hex digits of the names, types, shapes and values of samples."""
+    """Compute sixteen hex digits of the names, types, shapes and values of samples."""
     digest = hashlib.sha256()
     for sample in samples:
         for index, array in sample.items():
@@ -159,7 +159,7 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
 
 
 def save_inputs(given: Given, path: Path) -> Path:
-    """Write inputs to a folder that ``load_mappings`` reads, in the place of what it held."""
+    """Write inputs to a folder for ``load_mappings``; replace its old inputs."""
     path.mkdir(parents=True, exist_ok=True)
     for old in path.glob("*.npz"):
         old.unlink()
@@ -169,8 +169,8 @@ def save_inputs(given: Given, path: Path) -> Path:
 
 
 def save_arrays(mapping: Mapping[str, Any], path: Path) -> Path:
-    """Write the arrays of a mapping, also those of types that NumPy lacks, as numbers."""
-    # numpy.savez has a keyword of its own, which an input may be called: file
+    """Write the arrays of a mapping; types that NumPy lacks are written as numbers."""
+    # numpy.savez has a keyword `file`, which may also be the name of an input
     with replace_file(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, value in mapping.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -179,7 +179,7 @@ def save_arrays(mapping: Mapping[str, Any], path: Path) -> Path:
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """An array or tensor as NumPy saves it."""
+    """Convert an array or tensor to an array that NumPy can save."""
     import openvino as ov
 
     if not isinstance(value, ov.Tensor):

@@ -1,4 +1,4 @@
-"""Saving of models as OpenVINO's files, without compression, and pickling by way of them."""
+"""Save models as OpenVINO's files without compression, and pickle models as such files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def save_model(model: ov.Model, path: Path) -> None:
-    """Replace ``path``, an ``.xml``, and the weights next to it, as a whole or not at all.
+    """Replace ``path``, an ``.xml``, and its weights; on errors, replace neither.
 
     Raises:
-        FileError: They cannot be written; the files that were there are unchanged.
+        FileError: They cannot be written; existing files are unchanged.
     """
     with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as model_file:
         written = model_file.with_suffix(".bin")
@@ -28,16 +28,16 @@ def save_model(model: ov.Model, path: Path) -> None:
 
 
 def write_model(model: ov.Model, path: Path, name: str = "") -> None:
-    """Write ``path``, an ``.xml``, and its weights; an error calls the model ``name``.
+    """Write ``path``, an ``.xml``, and its weights; errors name the model ``name``.
 
     Raises:
-        FileError: They cannot be written; a part may have been.
+        FileError: They cannot be written completely.
     """
     import openvino as ov
 
     try:
         ov.save_model(model, path, compress_to_fp16=False)
-    except RuntimeError as error:  # which does not say why
+    except RuntimeError as error:  # it has no reason
         raise FileError(
             f"cannot write {name or str(path)!r}: its disk is full or read-only ({error})"
         ) from error
@@ -51,7 +51,7 @@ def make_models_picklable() -> None:
 
 
 def reduce_model(model: ov.Model) -> tuple[Any, tuple[bytes, bytes]]:
-    """A model as ``pickle`` writes it: OpenVINO's files, as bytes.
+    """Reduce a model for ``pickle`` to the bytes of OpenVINO's files.
 
     Raises:
         FileError: They cannot be written to a temporary folder.
@@ -63,7 +63,7 @@ def reduce_model(model: ov.Model) -> tuple[Any, tuple[bytes, bytes]]:
 
 
 def read_model(network: bytes, weights: bytes) -> ov.Model:
-    """The model of OpenVINO's files, as bytes. Pickled models name this function."""
+    """Read a model from the bytes of OpenVINO's files. Pickled models name this function."""
     import openvino as ov
 
     make_models_picklable()

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of a model's inputs, bound before it is placed."""
+"""Bind dynamic dimensions of a model's inputs before it is placed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     import openvino as ov
 
 Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
-"""Input name -> sizes; -1 or ``"?"`` leaves a dimension as dynamic as it is."""
+"""Input name -> sizes; -1 or ``"?"`` leaves a dimension dynamic."""
 
 
 MAX_SHOWN = 4
-"""Inputs that a message names: ours."""
+"""Largest number of inputs that a message names."""
 
 
 class UnsupportedModelError(UserError):
-    """The model cannot be placed without a change, which the message names."""
+    """The model cannot be placed; the message names the necessary change."""
 
 
 class SizesError(UnsupportedModelError):
     """Sizes of inputs are missing, or out of place.
 
     Args:
-        message: What to do.
-        remedy: What to do for who has a placement, which states the sizes to measure with.
+        message: Error with a remedy.
+        remedy: Error for the user of a placement, which states the measured sizes.
     """
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -55,10 +55,10 @@ def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
 
 
 def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Sequence[int | str]]:
-    """Index of an input -> its sizes; a name may be a pattern of several, as in ``"image_*"``.
+    """Return index of an input -> its sizes; a name may be a pattern, as in ``"image_*"``.
 
     Raises:
-        UserError: The model has no such input; ``argument`` is what the user calls the shapes.
+        UserError: The model has no such input; the message calls the shapes ``argument``.
     """
     if not isinstance(shapes, Mapping):
         raise UserError(
@@ -66,7 +66,7 @@ def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Se
         )
     index = {name: number for number, port in enumerate(model.inputs) for name in input_names(port)}
     sizes_of: dict[int, Sequence[int | str]] = {}
-    # An input's own name goes before a pattern, wherever it stands.
+    # An exact name takes precedence over a pattern.
     for key in sorted(shapes, key=lambda key: key in index):
         names = [key] if key in index else [name for name in index if fnmatchcase(name, key)]
         if not names:
@@ -87,12 +87,12 @@ def to_text(sizes: Sequence[int | str]) -> str:
 
 
 def input_names(port: ov.Output) -> list[str]:
-    """The names by which ``shapes`` may call an input."""
+    """Return the names of an input that ``shapes`` may use."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
 
 
 def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:
-    """The names of nodes with an output of dynamic shape."""
+    """List the names of nodes with an output of dynamic shape."""
     return [
         node.get_friendly_name()
         for node in nodes
@@ -101,7 +101,7 @@ def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:
 
 
 def find_pattern(inputs: Mapping[str, ov.PartialShape], name: str) -> str:
-    """A pattern of all inputs with the shape of one, by their beginning; else its name."""
+    """Find a pattern of all inputs with the same shape, by their beginning; else the name."""
     names = sorted(other for other, shape in inputs.items() if shape == inputs[name])
     ends = zip(names[0], names[-1], strict=False)
     pattern = "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], ends)) + "*"
@@ -110,7 +110,7 @@ def find_pattern(inputs: Mapping[str, ov.PartialShape], name: str) -> str:
 
 
 def describe_inputs(inputs: Mapping[str, ov.PartialShape]) -> str:
-    """Describe the shapes of the first few inputs, and how many more there are."""
+    """Describe the shapes of the first few inputs, and the number of others."""
     shown = ", ".join(f"{name}{shape}" for name, shape in list(inputs.items())[:MAX_SHOWN])
     more = len(inputs) - MAX_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
@@ -126,15 +126,15 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
             sizes = [size.get_length() if size.is_static else 1 for size in shape]
             example, text = {name: sizes}, f'"{name}[{",".join(map(str, sizes))}]"'
             return SizesError(
-                f"{problem}: bind the inputs' dimensions, as in shapes={example}, --shape {text} "
-                f"or model.reshape({example}), or leave them dynamic and give inputs of your own, "
-                f"as in inputs='inputs.npz', --inputs inputs.npz; they are {shape_of}",
-                f"{problem}, and the placement was made with bound dimensions: bind them as then, "
-                f"as in --shape {text} (shapes={example}); the inputs are {shape_of}",
+                f"{problem}: bind the dimensions, as in --shape {text}, shapes={example} or "
+                f"model.reshape({example}), or give your own inputs, as in --inputs inputs.npz, "
+                f"inputs='inputs.npz'; the model has {shape_of}",
+                f"{problem}, but the placement was made with bound dimensions: bind the same, as "
+                f"in --shape {text} (shapes={example}); the model has {shape_of}",
             )
     unranked = next(name for name, shape in inputs.items() if shape.rank.is_dynamic)
     example, text = {unranked: [1, 3, 224, 224]}, f'"{unranked}[1,3,224,224]"'
     return UnsupportedModelError(
-        f"{problem}: its inputs are {shape_of}: state all sizes of an input of unknown rank, as in "
-        f"shapes={example} or --shape {text}, with those of your data"
+        f"{problem}; the model has {shape_of}. State all sizes of an input of unknown rank as in "
+        f"your data, for example shapes={example} or --shape {text}"
     )

@@ -1,8 +1,8 @@
-"""Constants that several operators read, as tied weights, and a model in which each has its own.
+"""Constants that several operators read, such as tied weights, and a model with separate copies.
 
-OpenVINO 2026.4's CPU plugin computes two products wrong that read one square constant, once
-transposed. Copies with equal contents do not help for long, because a file stores them once, and
-the plugin finds them by their address: a product that transposes gets the transposed numbers.
+The CPU plugin of OpenVINO 2026.4 computes two products wrong that read the same square constant,
+one of them transposed. Copies with equal contents do not help after saving, because a file stores
+them once. So a product that transposes gets the transposed numbers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def shared_constants(model: ov.Model) -> list[str]:
-    """Names of constants that several inputs read, also behind a ``Convert``; the largest first."""
+    """List constants that several inputs read, also after a ``Convert``; the largest first."""
     shared = [node for node in model.get_ordered_ops() if is_shared(node)]
     shared.sort(key=lambda node: -int(np.prod(node.get_output_shape(0))))
     return [node.get_friendly_name() for node in shared]
 
 
 def separate_constants(model: ov.Model) -> ov.Model:
-    """A copy of a model that computes the same, and in which each reader has its own constant.
+    """Copy a model with a separate constant for each reader; it computes the same.
 
-    It stays so when it is saved and read again, for products with a transposed constant.
+    Products with a transposed constant stay separate after the model is saved and read again.
     """
     clone = model.clone()
     for node in clone.get_ordered_ops():
@@ -66,13 +66,13 @@ def is_transposing(port: ov.Input) -> bool:
 
 
 def stored(node: ov.Node) -> ov.Type:
-    """The element type of a constant, before a ``Convert``."""
+    """Return the element type of a constant, before a ``Convert``."""
     source = node.input_value(0) if node.get_type_name() == "Convert" else node.output(0)
     return source.get_element_type()
 
 
 def copy_constant(node: ov.Node, name: str, transposed: bool) -> ov.Node:
-    """A constant of its own memory, converted where the first one is."""
+    """Copy a constant to new memory, with its ``Convert``."""
     import openvino as ov
     from openvino import op
     from openvino import opset13 as ops

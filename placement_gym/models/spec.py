@@ -1,4 +1,4 @@
-"""The model that is placed: one object for the arguments that say so."""
+"""The model to place: one object for all arguments that specify it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ GRANULARITIES = ("op", "colocated", "fused")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The model that is placed, its units, and its sizes.
+    """The model to place, its units, and its sizes.
 
     Attributes:
-        model: Name, path or model, see ``load_model``; or a workload's ``.json``, or the name of
-            a generated graph, which can only be simulated. A list of models becomes a tuple, one
-            of a single model that model.
-        granularity: What a unit is, see ``graph.units.group``.
+        model: Name, path or model, see ``load_model``; or the ``.json`` of a workload or the name
+            of a generated graph, which can only be simulated. A list of models becomes a tuple, a
+            list of one model that model.
+        granularity: Kind of units, see ``graph.units.group``.
         graph: View of the operators, see ``graph.extract.extract``.
         shapes: Sizes that bind dynamic dimensions, see ``load_model``.
-        inputs: Inputs of the user's own, see ``load_model``.
-        scenario: What one run of a model with state is, see ``Conversation.parse``.
+        inputs: The user's inputs, see ``load_model``.
+        scenario: One run of a model with state, see ``Conversation.parse``.
         extension: Library of operators that OpenVINO lacks, see ``load_model``.
 
     Raises:
@@ -63,7 +63,7 @@ class ModelSpec:
 
     @classmethod
     def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
-        """The model that arguments of ``gym.make`` name; other arguments are ignored."""
+        """Make the specification from arguments of ``gym.make``; ignore other arguments."""
         kwargs = read_older(kwargs)
         return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
 
@@ -77,7 +77,7 @@ class ModelSpec:
         return load_model(self.model, self.shapes, self.inputs, self.extension)
 
     def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
-        """The same with another model and inputs, unless these are None, bound to shapes."""
+        """Replace shapes, and the model and inputs unless they are None."""
         return replace(
             self,
             model=self.model if model is None else model,
@@ -86,17 +86,17 @@ class ModelSpec:
         )
 
     def holding(self, model: ov.Model) -> ModelSpec:
-        """The same with what was loaded in the place of a model in memory."""
+        """Replace a model in memory by the loaded model."""
         return replace(self, model=model, shapes=None) if self.in_memory else self
 
     @property
     def in_memory(self) -> bool:
-        """True if the model, or one of several, is no name or path."""
+        """True if the model, or one of several, is neither a name nor a path."""
         models = self.model if isinstance(self.model, tuple) else (self.model,)
         return not all(isinstance(model, (str, Path)) for model in models)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are given as arguments of ``gym.make``, JSON-able but for a model."""
+        """Return the given fields as arguments of ``gym.make``, for JSON except a model."""
         values = {key: getattr(self, key) for key in NAMES}
         for key in ("model", "inputs"):
             if isinstance(values[key], Path):
@@ -111,10 +111,10 @@ class ModelSpec:
 
     @contextmanager
     def as_file(self) -> Iterator[dict[str, Any]]:
-        """``to_json`` for another process; what is in memory becomes a file for as long.
+        """Yield ``to_json`` for another process, with temporary files of what is in memory.
 
         Raises:
-            FileError: That cannot be written.
+            FileError: A file cannot be written.
         """
         with ExitStack() as stack:
             model, inputs = self.model, self.inputs
@@ -133,7 +133,7 @@ class ModelSpec:
 
 
 def make_absolute(model: Any) -> Any:
-    """A name, or a path that any process finds; of each of several models, with its rate."""
+    """Make paths absolute, also of several models, with their rates; keep names."""
     if isinstance(model, tuple):
         return tuple(map(make_absolute, model))
     if len(list_models(model)) > 1:  # a union of built-in ones by its name

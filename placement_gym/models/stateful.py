@@ -1,4 +1,4 @@
-"""Models that keep state between inferences, and the batch that they have."""
+"""Models that keep state between inferences, and their batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def is_stateful(model: ov.Model) -> bool:
 
 
 def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of every input, in place: that of an input where it is bound, else one.
+    """Bind the batch of every input, in place: to that of another input, or to one.
 
-    HETERO fails on many splits of a model with state whose batch is dynamic.
+    HETERO fails on many splits of a model with state and a dynamic batch.
 
     Raises:
         UserError: The model cannot have this batch.
@@ -36,9 +36,9 @@ def bind_batch(model: ov.Model) -> None:
 
 
 def bind_states(model: ov.Model) -> None:
-    """Bind states that begin with the same static shape as they are assigned, in place.
+    """Bind states whose initial and assigned shapes are equal and static, in place.
 
-    OpenVINO's CPU plugin reads wrong values where the shape of the state alone is dynamic.
+    OpenVINO's CPU plugin reads wrong values if only the shape of the state is dynamic.
     """
     import openvino as ov
 
@@ -57,7 +57,7 @@ def bind_states(model: ov.Model) -> None:
 
 
 def find_batch(model: ov.Model) -> int:
-    """Sequences that a model takes at a time: those of the first input that binds them, or one."""
+    """Return the batch of a model: that of the first input that binds it, or one."""
     axes = ((port.get_partial_shape(), batch_axis(port)) for port in model.inputs)
     sizes = (shape[axis] for shape, axis in axes if axis is not None)
     return next((size.get_length() for size in sizes if size.is_static), 1)

@@ -1,7 +1,7 @@
-"""Tensors of every element type, and the numbers in them, also where NumPy has no such type.
+"""Tensors of every element type, including types that NumPy lacks, and their values.
 
-OpenVINO shows tensors of such types as arrays of bits: bfloat16 as float16, eight bits as uint8,
-and less than eight packed, without the tensor's shape.
+OpenVINO returns tensors of such types as arrays of bits: bfloat16 as float16, eight bits as uint8,
+and fewer than eight packed, without the tensor's shape.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOREIGN = ("bf16", "f8e4m3", "f8e5m2", "f8e8m0")
 
 
 def is_foreign(element_type: ov.Type) -> bool:
-    """Return whether NumPy has no such type."""
+    """Return whether NumPy lacks the type."""
     return element_type.get_type_name() in FOREIGN or element_type.bitwidth < 8
 
 
@@ -36,10 +36,10 @@ def is_text(element_type: ov.Type) -> bool:
 
 
 def make_tensor(values: NDArray[Any], element_type: ov.Type) -> ov.Tensor:
-    """A tensor with a copy of numbers, or of strings; numbers are rounded to the type.
+    """Copy numbers, rounded to the type, or strings into a tensor.
 
     Raises:
-        RuntimeError, ValueError: The type does not hold one of them.
+        RuntimeError, ValueError: The type cannot hold a value.
     """
     import openvino as ov
     from openvino import opset13 as ops
@@ -53,13 +53,13 @@ def make_tensor(values: NDArray[Any], element_type: ov.Type) -> ov.Tensor:
             raise ValueError(f"{element_type.get_type_name()} does not hold all values")
         return ov.Tensor(cast)
     wide = np.int64 if is_whole(element_type) else np.float32
-    # A Constant converts from any type to any other; what it shows ends with it.
+    # A Constant converts between all types; its view ends with it, so copy it.
     constant = ops.constant(np.asarray(values).astype(wide), dtype=element_type)
     return copy_tensor(constant.tensor_view)
 
 
 def as_input(values: NDArray[Any], element_type: ov.Type) -> Input:
-    """Values as ``ov.InferRequest.infer`` takes them for an input of some type."""
+    """Convert values for ``ov.InferRequest.infer`` and an input of this type."""
     if is_foreign(element_type):
         return make_tensor(values, element_type)
     kind = np.str_ if is_text(element_type) else element_type.to_dtype()
@@ -67,7 +67,7 @@ def as_input(values: NDArray[Any], element_type: ov.Type) -> Input:
 
 
 def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:
-    """A tensor with memory of its own."""
+    """Copy a tensor to new memory."""
     import openvino as ov
 
     copy = ov.Tensor(tensor.element_type, tensor.shape)
@@ -76,12 +76,12 @@ def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:
 
 
 def read_tensor(tensor: ov.Tensor) -> NDArray[Any]:
-    """A copy of a tensor's values as OpenVINO's own results have them: strings, numbers or bits."""
+    """Copy a tensor's values as in OpenVINO's results: strings, numbers or bits."""
     return np.array(tensor.str_data if is_text(tensor.element_type) else tensor.data)
 
 
 def read_values(tensor: ov.Tensor) -> NDArray[Any]:
-    """A copy of a tensor's numbers or strings, in its shape; float32 where NumPy lacks the type."""
+    """Copy a tensor's values in its shape; as float32 if NumPy lacks the type."""
     from openvino import op
 
     if not is_foreign(tensor.element_type):

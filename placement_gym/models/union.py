@@ -1,4 +1,4 @@
-"""The models of a union, apart again, and the names that parts of it have."""
+"""Split a union into its models, and rename their parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def split_union(model: ov.Model) -> dict[str, ov.Model]:
-    """The models of a union by name, with names as they were; the union is not changed."""
+    """Return the models of a union by name, with their original names; keep the union."""
     import openvino as ov
 
     clone = model.clone()

@@ -26,9 +26,9 @@ def interrupt(*args: Any, **kwargs: Any) -> None:
     ("typed", "target", "kept"),
     [
         ("compare -m tiny", "bench.compare", "rerun the command"),
-        ("plan -m tiny", "deployment.plan", "profile .* is kept"),
-        ("fidelity -m tiny", "deployment.fidelity", "profile .* is kept"),
-        ("profile -m tiny", "deployment.profile", "measures again"),
+        ("plan -m tiny", "deployment.plan", "profile is kept"),
+        ("fidelity -m tiny", "deployment.fidelity", "profile is kept"),
+        ("profile -m tiny", "deployment.profile", "measure again"),
         ("evaluate x.json", "deployment.evaluate_placement", "nothing is kept"),
         ("bench run mismatch --out OUT", "bench.study.run_study", "are kept; rerun"),
         ("bench report paper --out OUT", "bench.report.report_study", "in OUT/ are kept"),

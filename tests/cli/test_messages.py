@@ -78,7 +78,7 @@ REMEDIES = [
     ("compare SIM -d empty.json", "empty.json", "devices", "list", "{}"),
     ("compare -m tiny -d GPU,CPU", "'GPU'", "this machine has CPU"),
     ("plan -m tiny -d GPU,CPU", "'GPU'", "driver", "right to use"),
-    ("compare SIM random", "'random'", "too many"),
+    ("compare SIM random", "unexpected", "'random'"),
     ("compare", "--model", "missing", "`--model resnet`"),
     ("plan", "--model", "missing", "`--model resnet`"),
     ("compare ENV -m empty.onnx", "'empty.onnx'", "empty", "export it again"),

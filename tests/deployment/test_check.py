@@ -204,7 +204,7 @@ def test_the_command_prints_one_document_and_passes(
     assert document["file"] is None
     assert not list(tmp_path.iterdir())
     assert main([*words, "--quiet"]) == 0
-    assert capsys.readouterr().out.endswith(" Nothing has to be kept off a device.\n")
+    assert capsys.readouterr().out.endswith(" No operator has to be kept off a device.\n")
 
 
 class RecordingCore(ov.Core):

@@ -286,7 +286,7 @@ def test_placement_of_another_model_is_refused_before_writing(tmp_path: Path) ->
 def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
     problem = diamond_problem()
     strange = replace(Placement.of(problem, problem.single(0)), model="mine")
-    with pytest.raises(UserError, match=r"--model FILE \(model=FILE\) has to name.*'mine'"):
+    with pytest.raises(UserError, match=r"made for a file: name it by --model FILE.*'mine'"):
         export_placement(strange, tmp_path)
 
 

@@ -272,7 +272,7 @@ def test_the_command_prints_the_table_and_the_verdict(
     ):
         assert said in printed
     # A bound of the profile stands next to a prediction, as times that were measured may be below.
-    said = "The profile predicts 9.00 ms for CPU alone, and at least 8.10 ms for any placement."
+    said = "The profile predicts 9.00 ms for CPU alone; no placement is predicted below 8.10 ms."
     assert said in printed
     assert "milp: the optimum" in printed
     assert main([*words, "--json"]) == 0

@@ -50,7 +50,7 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": 5}, "name must be text, not 5"),
         ({"name": "NPU_FAST", "plugin": "NPU"}, "only the plugins of CPU and GPU"),
         ({"name": "GPU_B.1", "plugin": "GPU"}, "no dot"),
-        ({"name": "GPU", "threads": 1}, "a GPU has none to state.*NUM_STREAMS"),
+        ({"name": "GPU", "threads": 1}, "not a GPU.*NUM_STREAMS"),
         ({"name": "GPU.1", "precision": "bf16"}, "'f32' or 'f16'"),
         ({"name": "GPU", "properties": {"TBB_PARTITIONER": "STATIC"}}, "GPU plugin does not take"),
         ({"name": "CPU", "properties": {"OFFLOAD_RATIO": 50}}, "CPU plugin does not take"),

@@ -87,7 +87,7 @@ def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
 
 
 def test_machine_with_one_device_warns_of_the_test_bed() -> None:
-    with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
+    with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*says nothing about a GPU"):
         devices = resolve_devices(None, "measured", FakeCore("CPU"))
     assert devices == PRESETS["cpu-testbed"]
 

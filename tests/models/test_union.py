@@ -84,7 +84,7 @@ def test_a_model_called_mask_does_not_make_masks_of_its_inputs() -> None:
         (["tiny:1.5", "cnn"], "'tiny:1.5': a rate is"),
         (["tiny", "cnn:"], "'cnn:': a rate is"),
         (["tiny:2"], "relative to other models"),
-        (["tiny", "gpt"], r"\['gpt'\] keep state.*\['tiny'\] do not"),
+        (["tiny", "gpt"], r"\['gpt'\] have state.*\['tiny'\] do not"),
         (["tiny", "synthetic-layered-1000"], "graph without a model"),
         (["tiny", "tany"], "no model 'tany'; did you mean 'tiny'"),
     ],
@@ -95,7 +95,7 @@ def test_wrong_lists_are_refused(models: list[str], said: str) -> None:
 
 
 def test_a_union_joins_no_others() -> None:
-    with pytest.raises(UserError, match="is a union already"):
+    with pytest.raises(UserError, match="is already a union"):
         load_model([load_model(["tiny", "tiny"]), "cnn"])
 
 

@@ -182,7 +182,7 @@ def test_arguments_that_do_not_fit(kwargs: Any, message: str) -> None:
 def test_it_cannot_be_measured(tmp_path: Path) -> None:
     made().save(tmp_path / "own.json")
     for model in (made(), str(tmp_path / "own.json")):
-        with pytest.raises(UserError, match="nothing to measure, only to simulate"):
+        with pytest.raises(UserError, match="can only be simulated"):
             gym.make("DevicePlacement-v0", model=model, devices="cpu-testbed")
 
 
