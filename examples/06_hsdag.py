@@ -8,8 +8,7 @@ from rich.console import Console
 
 import agents
 from agents.common.callbacks import BestPlacementCallback
-from placement_gym.deployment import evaluate_placement
-from placement_gym.envs import play_episode
+from placement_gym import evaluate_placement, play_episode
 
 
 def main() -> None:

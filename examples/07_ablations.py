@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from placement_gym.bench.study import Study, run_study
-from placement_gym.envs import FEATURES, placement_env
+from placement_gym import Study, placement_env, run_study
+from placement_gym.envs.observation import FEATURES
 from placement_gym.solvers import minimum_cut
 
 ENV = "DevicePlacementSim-v0"

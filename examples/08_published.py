@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from placement_gym.bench.study import Study, run_study
-from placement_gym.envs import placement_env
+from placement_gym import Study, placement_env, run_study
 
 ENV = "DevicePlacementSim-v0"
 PAPER = {"preset": "paper"}

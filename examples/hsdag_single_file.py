@@ -25,7 +25,8 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import degree, scatter
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.envs import FEATURES, PlacementVectorEnv
+from placement_gym import PlacementVectorEnv
+from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
 RL = {
