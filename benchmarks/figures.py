@@ -16,7 +16,6 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from math import floor
-from pathlib import Path
 
 import algorithms
 import floor_tables
@@ -34,7 +33,7 @@ import throughput_measured
 import transfer
 import wins
 from common import load_rows, make_parser
-from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
+from result_pages import RESULTS, ROOT, describe_origin, describe_rows
 from summaries import Tables, group_by
 
 from placement_gym.bench.report.known_latencies import find_recorded
@@ -163,12 +162,6 @@ def count_planned() -> str:
     )
 
 
-def list_pages() -> str:
-    """All pages, with the version and the commits of their rows."""
-    lines = [[f"[{Path(page).stem}]({page})", describe_origin(page)] for page in sorted(PAGES)]
-    return frame(wins.make_table(lines, "page", "rows of"))
-
-
 def show_table(tables: Tables, table: str, *files: str) -> str:
     """One of some tables, of files of rows."""
     lines = tables[table]([row for file in files for row in load_rows(RESULTS / file)])
@@ -199,7 +192,6 @@ FIGURES: dict[str, Callable[..., str]] = {
     "rows": describe_rows,
     "origin": describe_origin,
     "paper": compare_models,
-    "pages": list_pages,
     "mismatch": compare_simulators,
     "fixed": summarize_fixed,
     "bounds": summarize_bounds,
@@ -221,7 +213,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, throughput_measured.TABLES),
     "online": partial(show_table, online_tables.TABLES),
-    "wins": lambda folder="": frame(wins.make_short_table(folder)),
+    "wins": lambda folder="": frame(wins.make_home_table(folder)),
+    "all-wins": lambda: frame(wins.make_full_table()),
 }
 
 if __name__ == "__main__":
