@@ -75,7 +75,7 @@ def time_programs() -> tuple[float, float]:
 
 
 CLAIMS = (
-    Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of .6, .8, 1 and 1.4",
+    Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of 0.6, 0.8, 1 and 1.4",
           lambda: list_gains("PPO from the clone")),
     Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("PPO")),
     Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("look-ahead")),
