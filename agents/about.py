@@ -117,9 +117,7 @@ ABOUT: dict[str, About] = {
     "greedy-fill": About(
         SOLVER, "fills accelerators that are called like functions", model=("calls",)
     ),
-    "list-policy": About(
-        LEARNED, "list schedules, weighted by a policy trained on other graphs"
-    ),
+    "list-policy": About(LEARNED, "list schedules, weighted by a policy trained on other graphs"),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "graph-groups": About(
         LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
@@ -128,7 +126,7 @@ ABOUT: dict[str, About] = {
     "placeto": About(LEARNED, "moves one unit a step", FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
-    "hdp": About(LEARNED, "groups the units and places the groups in the same way", FORMS),
+    "hdp": About(LEARNED, "groups the units and places the groups by a recurrent network", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
     "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS),
     "gcn": About(LEARNED, "two graph convolutions: the baseline for GO"),
