@@ -76,7 +76,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
     `gdp`, `annealing` and `hill-climb` decide all three, and `heft` uses its rank as priority.
     Other agents and solvers, `compare` and studies refuse such an environment.
-    [GO's page](../../docs/results/published.md#gos-claims) shows what these decisions gain.
+    [GO's page](../../docs/results/go.md) shows what these decisions gain.
 
     ## References
     * Schedules follow OpenVINO's HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023),
