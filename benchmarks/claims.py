@@ -79,7 +79,7 @@ CLAIMS = (
           lambda: list_gains("PPO from the clone")),
     Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("PPO")),
     Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("look-ahead")),
-    Claim("hsdag.md", "With 500 placements HSDAG ends {:.1f}, {:.1f} and {:.1f} % above the optimum",
+    Claim("hsdag.md", "500 placements HSDAG ends {:.1f}, {:.1f} and {:.1f} % above the optimum",
           lambda: measure_optima("500")),
     Claim("hsdag.md", "{:.0f} and {:.0f} % above annealing at 500 and 2,000 placements on average, "
           "`graph-groups` {:.0f} and {:.0f} %",

@@ -130,8 +130,8 @@ def summarize_bounds() -> str:
     ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
     mean, least = np.exp(np.log(ratios).mean()), floor(1e3 * ratios.min()) / 1e3
     return (
-        f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound / "
-        f"best known is {mean:.3f}, the least {least:.3f} (rounded down); "
+        f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound "
+        f"/ best known is {mean:.3f}, the least {least:.3f} (rounded down); "
         f"{(ratios > CLOSED).sum()} are within one per cent."
     )
 
