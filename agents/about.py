@@ -61,8 +61,8 @@ ABOUT: dict[str, About] = {
     "random-blocks": About(SEARCH, "random devices for runs of units"),
     "prefix": About(SEARCH, "the first units on one device, the others on another"),
     "window": About(SEARCH, "one run of units on another device"),
-    "hill-climb": About(SEARCH, "moves runs and regions of units while that is faster"),
-    "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
+    "hill-climb": About(SEARCH, "moves runs and regions of units while latency falls"),
+    "annealing": About(SEARCH, "hill climbing that sometimes accepts a slower placement"),
     "search": About(SEARCH, "chains of moves from many starts, in a model of the schedule"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
     "greedy": About(
@@ -115,11 +115,9 @@ ABOUT: dict[str, About] = {
         optimum="any split, or any of contiguous devices, within its time limit",
     ),
     "greedy-fill": About(
-        SOLVER, "for accelerators that are called like functions", model=("calls",)
+        SOLVER, "fills accelerators that are called like functions", model=("calls",)
     ),
-    "list-policy": About(
-        LEARNED, "list schedules by weights from a policy that other graphs trained"
-    ),
+    "list-policy": About(LEARNED, "list schedules, weighted by a policy trained on other graphs"),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "graph-groups": About(
         LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
@@ -128,10 +126,10 @@ ABOUT: dict[str, About] = {
     "placeto": About(LEARNED, "moves one unit a step", FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
-    "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
+    "hdp": About(LEARNED, "groups the units and places the groups by a recurrent network", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
     "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS),
-    "gcn": About(LEARNED, "two graph convolutions, what GO has to beat"),
+    "gcn": About(LEARNED, "two graph convolutions: the baseline for GO"),
     "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
 }
 

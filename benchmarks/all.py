@@ -1,11 +1,11 @@
 """All pages of results: of which version they are, what they take, and the commands that make them.
 
     python benchmarks/all.py                                  # a table
-    python benchmarks/all.py --data DIR --out FOLDER --run paper,mismatch
+    python benchmarks/all.py --data DIR --out FOLDER --run paper,floors
     python benchmarks/all.py --data DIR --out FOLDER --run all
 
 ``--run`` makes pages whose rows are of an earlier version, those that take least first. Rows are
-kept in FOLDER, and every command does what is missing of them, so that a second call goes on where
+kept in FOLDER, and every command does what is missing of them, so a second call continues where
 the first was stopped. When all rows of a page are there they take the place of its former ones, and
 the page is written, or its tables are printed into FOLDER/PAGE.txt.
 """
@@ -34,7 +34,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--run", default="", help="pages, as in paper,mismatch, or all")
+    parser.add_argument("--run", default="", help="pages, as in paper,floors, or all")
     parser.add_argument("--data", type=Path, help="folder of copies of dnn-partitioning, pipedream")
     parser.add_argument("--out", type=Path, default=Path("results/all"), help="%(default)s")
     options = parser.parse_args()

@@ -36,10 +36,10 @@ def read(file: str) -> tuple[Row, ...]:
 
 
 def list_gains(policy: str) -> list[str]:
-    """Gains of a policy over the shortest completion at each rate, as in .086."""
+    """Gains of a policy over the shortest completion at each rate, as in 0.086."""
     lines = online_tables.TABLES["rates"](read("online/requests.jsonl"))
     cells = [str(line["gain (95 %)"]) for line in lines if line["policy"] == policy]
-    return [cell.split()[0].removeprefix("+").removeprefix("0") for cell in cells]
+    return [cell.split()[0].removeprefix("+") for cell in cells]
 
 
 def measure_optima(placements: str) -> list[float]:
@@ -75,18 +75,18 @@ def time_programs() -> tuple[float, float]:
 
 
 CLAIMS = (
-    Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of .6, .8, 1 and 1.4",
+    Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of 0.6, 0.8, 1 and 1.4",
           lambda: list_gains("PPO from the clone")),
     Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("PPO")),
     Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("look-ahead")),
-    Claim("hsdag.md", "After 500 they are {:.1f}, {:.1f} and {:.1f} % above it",
+    Claim("hsdag.md", "500 placements HSDAG ends {:.1f}, {:.1f} and {:.1f} % above the optimum",
           lambda: measure_optima("500")),
-    Claim("hsdag.md", "{:.0f} and {:.0f} % above annealing at 500 and 2,000 on average, where "
-          "`graph-groups` is {:.0f} and {:.0f} %",
+    Claim("hsdag.md", "{:.0f} and {:.0f} % above annealing at 500 and 2,000 placements on average, "
+          "`graph-groups` {:.0f} and {:.0f} %",
           lambda: (*average_distances("hsdag", "500", "2000"),
                    *average_distances("graph-groups", "500", "2000"))),
-    Claim("hsdag.md", "placements are {:.0f} % above annealing at 500, and at 2,000 they are {:.0f}"
-          " %", lambda: average_distances("hsdag, single units", "500", "2000")),
+    Claim("hsdag.md", "HSDAG is {:.0f} % above annealing at 500 placements and {:.0f} % at 2,000",
+          lambda: average_distances("hsdag, single units", "500", "2000")),
     Claim("floors/floors.md", "which takes {:.0f} seconds (median) and up to {:.0f}",
           time_programs),
 )  # fmt: skip

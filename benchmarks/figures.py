@@ -16,7 +16,6 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from math import floor
-from pathlib import Path
 
 import algorithms
 import floor_tables
@@ -34,7 +33,7 @@ import throughput_measured
 import transfer
 import wins
 from common import load_rows, make_parser
-from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
+from result_pages import RESULTS, ROOT, describe_origin, describe_rows
 from summaries import Tables, group_by
 
 from placement_gym.bench.report import StudyResults
@@ -131,8 +130,9 @@ def summarize_bounds() -> str:
     ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
     mean, least = np.exp(np.log(ratios).mean()), floor(1e3 * ratios.min()) / 1e3
     return (
-        f"Of {len(rows)} cells the geometric mean of bound / best known is {mean:.3f}, the least "
-        f"{least:.3f} (rounded down), and {(ratios > CLOSED).sum()} are closed to one per cent."
+        f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound "
+        f"/ best known is {mean:.3f}, the least {least:.3f} (rounded down); "
+        f"{(ratios > CLOSED).sum()} are within one per cent."
     )
 
 
@@ -161,12 +161,6 @@ def count_planned() -> str:
     return (
         f"Of {len(rows)} networks {planned} were planned and exported, {refused or 'none'} refused."
     )
-
-
-def list_pages() -> str:
-    """All pages, with the version and the commits of their rows."""
-    lines = [[f"[{Path(page).stem}]({page})", describe_origin(page)] for page in sorted(PAGES)]
-    return frame(wins.make_table(lines, "page", "rows of"))
 
 
 def show_table(tables: Tables, table: str, *files: str) -> str:
@@ -199,7 +193,6 @@ FIGURES: dict[str, Callable[..., str]] = {
     "rows": describe_rows,
     "origin": describe_origin,
     "paper": compare_models,
-    "pages": list_pages,
     "mismatch": compare_simulators,
     "fixed": summarize_fixed,
     "bounds": summarize_bounds,
@@ -221,7 +214,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, throughput_measured.TABLES),
     "online": partial(show_table, online_tables.TABLES),
-    "wins": lambda folder="": frame(wins.make_short_table(folder)),
+    "wins": lambda folder="": frame(wins.make_home_table(folder)),
+    "all-wins": lambda: frame(wins.make_full_table()),
 }
 
 if __name__ == "__main__":

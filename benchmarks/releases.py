@@ -1,7 +1,7 @@
 """Distance of each release's classic placers to the best known latencies.
 
 python benchmarks/releases.py --run     # adds the rows of this version to those of the page
-python benchmarks/releases.py           # writes the page from all rows
+python benchmarks/releases.py           # writes the section "Releases" of floors.md from all rows
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from placement_gym.version import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "results"
-ROWS, PAGE = FOLDER / "releases.jsonl.xz", FOLDER / "releases.md"
+ROWS, PAGE = FOLDER / "releases.jsonl.xz", FOLDER / "floors" / "floors.md"
 DATA = ROOT / "tests" / "data" / "dnn-partitioning"
 INPUTS = (
     "LayerGraphs/bert24_inference",
@@ -37,21 +37,9 @@ AGENTS = ("heft", "hill-climb", "annealing", "search")
 SEEDS, BUDGET = 10, 100
 DEVICES, SETTING = "1cpu+2acc@0.3", {"granularity": "op", "schedule": BY_RANK}
 KEPT = (*COLUMNS, "latency_ms", "error")
-"""Columns of rows beside the model."""
-ABOUT = f"""# Releases
-
-How far the placements of each release are above the best known latency, in percent: the mean of
-{SEEDS} seeds with {BUDGET} evaluations each, on
-[published workloads](https://github.com/msr-fiddle/dnn-partitioning) on one CPU core and two
-accelerators that hold 30 % of the memory each, with units of one node and list schedules in order
-of priority. Lower is better; 0.0 is the best known value of the package, and what is below it has
-found a faster placement, which the package does not know yet. A cell is *failed* if one of its
-runs found no placement that fits, and its row has no mean. Learned agents are not here, because
-their runs take minutes; [published agents](published.md) has them.
-
-In the checkout of a release `python benchmarks/releases.py --run` adds it; without `--run` the
-command writes this page from all [rows](releases.jsonl.xz).
-"""
+"""Columns of rows, with the model."""
+BEGIN, END = "<!-- releases -->", "<!-- end of releases -->"
+"""The table stands between these lines of the page."""
 
 
 def main() -> None:
@@ -60,7 +48,7 @@ def main() -> None:
     if parser.parse_args().run:
         run_release()
     else:
-        PAGE.write_text(write_page([*read_columns(ROWS)]))
+        PAGE.write_text(write_page(PAGE.read_text(), [*read_columns(ROWS)]))
 
 
 def run_release() -> None:
@@ -94,8 +82,14 @@ def find_known_ms(name: str) -> float:
     return found
 
 
-def write_page(rows: Sequence[Row]) -> str:
-    """The page: for each release a line an agent, with the mean gap on every problem."""
+def write_page(text: str, rows: Sequence[Row]) -> str:
+    """The text of the page with its table: a line for each release and agent."""
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{write_table(rows)}\n{END}{rest.partition(END)[2]}"
+
+
+def write_table(rows: Sequence[Row]) -> str:
+    """For each release a line an agent, with the mean gap on every problem."""
     known = {name: find_known_ms(name) for name in INPUTS}
     header = ["release", "agent", *(name.removesuffix("_inference") for name in INPUTS), "mean"]
     lines = [header, ["---", "---", *["---:"] * (len(INPUTS) + 1)]]
@@ -103,7 +97,7 @@ def write_page(rows: Sequence[Row]) -> str:
         lines += list(write_release([row for row in rows if row["version"] == version], known))
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     best = ", ".join(f"{name} {known[name]:.6g}" for name in INPUTS)
-    return f"{ABOUT}\n{table}\n\nBest known latencies, ms: {best}.\n"
+    return f"{table}\n\nBest known latencies, ms: {best}.\n"
 
 
 def write_release(rows: Sequence[Row], known: dict[str, float]) -> Iterator[list[str]]:

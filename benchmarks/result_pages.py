@@ -42,6 +42,7 @@ PY = "python benchmarks/"
 GYM = "placement-gym "
 ONLINE = f"{PY}online.py --rows {{out}}/requests.jsonl"
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream"
+PARTITIONING = "--data {data}/dnn-partitioning"
 LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
@@ -56,32 +57,21 @@ PAGES: dict[str, Page] = {
             "python docs/pictures/draw.py",
         ),
     ),
-    "mismatch.md": Page(
-        0.5,
-        ("mismatch-rows.jsonl.xz",),
-        (f"{GYM}bench run mismatch --out {{out}}/mismatch --workers 1",),
-        (
-            f"{GYM}bench publish mismatch --out {{out}}/mismatch --to {{out}}",
-            "mv {out}/results.jsonl.xz {results}/mismatch-rows.jsonl.xz",
-            f"{GYM}bench report mismatch --out {{out}}/mismatch",
-        ),
-    ),
     "placement-bench-1.md": Page(
-        0.2,
-        ("placement-bench-1/results.jsonl.xz",),
-        (f"{GYM}bench run placement-bench-1 --out {{out}}/placement-bench-1 --workers 1",),
+        0.7,
+        ("placement-bench-1/results.jsonl.xz", "mismatch-rows.jsonl.xz"),
+        (
+            f"{GYM}bench run placement-bench-1 --out {{out}}/placement-bench-1 --workers 1",
+            f"{GYM}bench run mismatch --out {{out}}/mismatch --workers 1",
+        ),
         (
             f"{GYM}bench publish placement-bench-1 --out {{out}}/placement-bench-1"
             " --to {results}/placement-bench-1",
+            f"{GYM}bench publish mismatch --out {{out}}/mismatch --to {{out}}",
+            "mv {out}/results.jsonl.xz {results}/mismatch-rows.jsonl.xz",
+            f"{GYM}bench report mismatch --out {{out}}/mismatch",
             f"{PY}figures.py",
         ),
-    ),
-    "releases.md": Page(
-        0.3,
-        ("releases.jsonl.xz",),
-        (f"{PY}releases.py --run",),
-        (f"{PY}releases.py",),
-        note="it compares versions, so that its rows are of several",
     ),
     "stock.md": Page(
         0.6,
@@ -93,42 +83,27 @@ PAGES: dict[str, Page] = {
             f"{PY}figures.py",
         ),
     ),
-    "algorithms.md": Page(
-        0.3,
-        ("algorithms-rows.jsonl",),
-        (f"{PY}algorithms.py --data {{data}}/dnn-partitioning --rows {{out}}/algorithms-rows.jsonl"
-            " --time-limit 15",),
-    ),
     "throughput.md": Page(
-        0.9,
-        ("throughput-rows.jsonl.gz",),
-        (f"{PY}throughput.py --data {{data}}/dnn-partitioning --rows {{out}}/throughput-rows.jsonl"
-            " --time-limit 60",),
-    ),
-    "throughput-measured.md": Page(
-        0.3,
-        ("throughput-measured-rows.jsonl",),
+        1.6,
         (
-            f"{PY}throughput_measured.py --model resnet"
-            " --rows {out}/throughput-measured-rows.jsonl",
-            f"{PY}throughput_measured.py --model gpt --scenario chat-16-8"
-            " --rows {out}/throughput-measured-rows.jsonl",
-            f"{PY}throughput_measured.py --model resnet:2 bert-8"
-            " --rows {out}/throughput-measured-rows.jsonl",
+            "throughput-rows.jsonl.gz",
+            "algorithms-rows.jsonl",
+            "pipelines-rows.jsonl",
+            "throughput-measured-rows.jsonl",
+        ),
+        (
+            f"{PY}throughput.py {PARTITIONING} --rows {{out}}/throughput-rows.jsonl"
+            " --time-limit 60",
+            f"{PY}algorithms.py {PARTITIONING} --rows {{out}}/algorithms-rows.jsonl"
+            " --time-limit 15",
+            f"{PY}pipelines.py {PARTITIONING} --rows {{out}}/pipelines-rows.jsonl",
+            *(f"{PY}throughput_measured.py {models} --rows {{out}}/throughput-measured-rows.jsonl"
+              for models in ("--model resnet", "--model gpt --scenario chat-16-8",
+                             "--model resnet:2 bert-8")),
         ),
         (f"{PY}figures.py",),
-        note="it is measured, and wants an idle machine",
-    ),
-    "pipelines.md": Page(
-        0.1,
-        ("pipelines-rows.jsonl",),
-        (f"{PY}pipelines.py --data {{data}}/dnn-partitioning --rows {{out}}/pipelines-rows.jsonl",),
-        note="the publication's program is run by hand",
-    ),
-    "learned.md": Page(
-        0.2,
-        ("learned-rows.jsonl",),
-        (f"{PY}learned.py --data {{data}}/dnn-partitioning --rows {{out}}/learned-rows.jsonl",),
+        note="a part is measured and wants an idle machine; the publication's program is run by"
+        " hand",
     ),
     "foreign.md": Page(
         0.8,
@@ -191,13 +166,19 @@ PAGES: dict[str, Page] = {
             )
         ),
         (f"{PY}figures.py",),
+        kept=("releases.jsonl.xz",),
+        note="`python benchmarks/releases.py --run` adds a release",
     ),
     "published.md": Page(
-        2.0,
+        3.7,
         (
             "published-rows.jsonl.gz",
             "published/runs.jsonl.gz",
             "published/placeto-transfer-rows.jsonl",
+            "learned-rows.jsonl",
+            "go-scale-rows.jsonl",
+            "go-joint-rows.jsonl",
+            "go-transfer-rows.jsonl.xz",
         ),
         (
             f"{PUBLISHED} --budget 500",
@@ -211,18 +192,7 @@ PAGES: dict[str, Page] = {
             " DNN_PARTITIONING={data}/dnn-partitioning "
             f"{GYM}bench publish $study --out $folder --to $folder; done",
             "find {out}/published -name results.jsonl.xz | sort | xargs xz -dc > {out}/runs.jsonl",
-        ),
-        (
-            "cp {out}/published/published.csv {out}/published/published.png {results}/published",
-            f"{PY}figures.py",
-        ),
-        kept=("measured-limits-50-rows.jsonl", "measured-rows.jsonl"),
-        note="what was measured under limits is not run again",
-    ),
-    "go.md": Page(
-        1.5,
-        ("go-scale-rows.jsonl", "go-joint-rows.jsonl", "go-transfer-rows.jsonl.xz"),
-        (
+            f"{PY}learned.py {PARTITIONING} --rows {{out}}/learned-rows.jsonl",
             *(f"{PY}go.py {name} --rows {{out}}/go-{name}-rows.jsonl"
               for name in ("joint", "scale")),
             *(f"{PY}go.py scale --rows {{out}}/go-scale-rows.jsonl --arms 'search;gdp, gcn'"
@@ -232,9 +202,12 @@ PAGES: dict[str, Page] = {
             " --families translation,dilated,dense --problems 6",
         ),
         (
+            "cp {out}/published/published.csv {out}/published/published.png {results}/published",
             f"{PY}go_pictures.py {{results}}/go-scale-rows.jsonl {{results}}/go/scale.png",
             f"{PY}figures.py",
         ),
+        kept=("measured-limits-50-rows.jsonl", "measured-rows.jsonl"),
+        note="what was measured under limits is not run again",
     ),
     "stream.md": Page(
         1.0,
@@ -298,7 +271,7 @@ def is_made(page: str) -> bool:
 
 
 def describe_rows(page: str) -> str:
-    """The first line of a page: the origin of its rows, and how long they take."""
+    """A line of the last section of a page: the origin of its rows, and how long they take."""
     text = describe_origin(page)
     if is_made(page):
         return text

@@ -1,6 +1,7 @@
-"""The page "What wins where", from the rows of all pages.
+"""The tables "What wins where", from the rows of all pages of results.
 
-python benchmarks/wins.py        # writes docs/results/wins.md
+``python benchmarks/figures.py wins`` prints the table of the home page, ``all-wins`` that of the
+index of results; without arguments ``figures.py`` writes both.
 """
 
 from __future__ import annotations
@@ -12,38 +13,27 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from common import Row, load_rows, make_parser
+from common import Row, load_rows
 from online_trainings import LEARNERS
-from result_pages import RESULTS, describe_origin
+from result_pages import RESULTS
 from summaries import Interval, find_interval_over_problems
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
+from placement_gym.base.texts import join_words
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
 """Arm, problem, seed, and latency in ms; None if nothing was found in time."""
 Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
-PAGE = RESULTS / "wins.md"
-HEADER = ("problems, and what a run may use", "best", "level with it", "best learned", "from")
+HEADER = ("problems", "budget", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
 GENERATED = ("synthetic-", "stacked-")
 """Graphs of ``floors`` that are in a table of their own."""
 LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahead")
 """Arms of the stream that are agents under other names, and list schedules that learned nothing."""
-ABOUT_PAGE = """# What wins where
-
-**A win is a win beyond the intervals.** For each question: the arm with the best mean score, the
-arms that are level with it, and the best learned one. A score is the least latency that any run of
-the table found, divided by the run's, so that 1 is best; a run that found nothing scores 0, and a
-mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each
-problem; under load, where a training plays all traces, trainings. Arms are level if the interval of
-the difference of their means includes 0, so that few problems rarely tell arms apart.
-`python benchmarks/wins.py` writes this page from the rows of the pages that it names.
-
-"""
 
 
 def of_study(rows: Iterable[Row]) -> Iterator[Run]:
@@ -107,19 +97,21 @@ def of_requests(rate: float, rows: Iterable[Row]) -> Iterator[Run]:
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the page.
+    """One line of a table.
 
     Attributes:
-        asked: The problems, and what every arm may use.
+        problems: The problems, in words.
+        budget: What every arm may use.
         page: Where its numbers are, relative to ``docs/results``.
-        rows: The files, likewise, with a space between two.
+        rows: The files, relative to ``docs/results``, with a space between two.
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         at_home: Whether the home page has it.
         together: Whether a seed is one training, which plays all problems.
     """
 
-    asked: str
+    problems: str
+    budget: str
     page: str
     rows: str
     read: Callable[[Sequence[Row]], Iterator[Run]]
@@ -146,51 +138,48 @@ class Question:
 
 
 FLOORS = "floors/floors.jsonl.xz"
+UNSEEN, STARTS = "graphs never seen before", "HSDAG's models and six workloads, random starts"
+SCARCE, GENERATED_SCARCE = "published workloads, little memory", "generated graphs, little memory"
 QUESTIONS = (
-    Question("HSDAG's three models, 500 evaluations", "paper/report.md",
-             "paper/results.jsonl.xz", of_study, at_home=True),
-    Question("ten fixed problems, 500 evaluations", "placement-bench-1.md",
-             "placement-bench-1/results.jsonl.xz", of_study, at_home=True),
-    *(Question(f"random starts: HSDAG's models and six workloads, {n:,} placements", "learning.md",
-               "learning-rows.jsonl.gz", partial(of_learning, n), at_home=n == 2000)
-      for n in (500, 2000)),
-    *(Question(f"published workloads, little memory, {n} evaluations", "floors/floors.md", FLOORS,
-               partial(of_floors, "evaluations", 0, n), at_home=n == 500) for n in (100, 500)),
-    *(Question(f"published workloads, little memory, {s:g} s", "floors/floors.md", FLOORS,
-               partial(of_floors, "cpu_seconds", 1, s)) for s in (0.1, 1.0, 10.0)),
-    *(Question(f"generated graphs, little memory, {name}", "published.md",
-               "published-rows.jsonl.gz", partial(of_published, budget), at_home=budget == 500)
-      for name, budget in (("500 evaluations", 500), ("3 s", "3 s"))),
-    Question("one graph of 80,000 operators, 2,000 evaluations", "go.md", "go-scale-rows.jsonl",
-             of_scale),
-    *(Question(f"unseen graphs, an answer within {within}", "stream.md",
-               "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz", partial(of_stream, within),
-               LISTS, at_home=within == "10 ms")
+    *(Question(UNSEEN, within, "stream.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
+               partial(of_stream, within), LISTS, at_home=within == "10 ms")
       for within in ("3 ms", "10 ms", "100 ms")),
-    Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
-             at_home=True),
-    *(Question(f"requests under load, rate {rate}", "online.md", "online/requests.jsonl",
+    Question("HSDAG's three models", "500 placements", "paper/report.md",
+             "paper/results.jsonl.xz", of_study, at_home=True),
+    Question("ten fixed problems", "500 placements", "placement-bench-1.md",
+             "placement-bench-1/results.jsonl.xz", of_study, at_home=True),
+    *(Question(SCARCE, f"{n} placements", "floors/floors.md", FLOORS,
+               partial(of_floors, "evaluations", 0, n), at_home=n == 500) for n in (100, 500)),
+    *(Question(SCARCE, f"{s:g} s", "floors/floors.md", FLOORS,
+               partial(of_floors, "cpu_seconds", 1, s)) for s in (1.0, 10.0)),
+    *(Question(GENERATED_SCARCE, name, "published.md", "published-rows.jsonl.gz",
+               partial(of_published, budget), at_home=budget == 500)
+      for name, budget in (("500 placements", 500), ("3 s", "3 s"))),
+    *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
+               partial(of_learning, n), at_home=n == 2000) for n in (500, 2000)),
+    Question("one graph of 80,000 operators", "2,000 placements", "published.md",
+             "go-scale-rows.jsonl", of_scale),
+    Question("throughput of pipelines", "at most 15 s", "throughput.md", "algorithms-rows.jsonl",
+             of_loads, at_home=True),
+    *(Question("requests under load", f"rate {rate}", "online.md", "online/requests.jsonl",
                partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0, together=True)
       for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
+MOST_NAMED = 3
+"""Arms that are level with the best one and named; more are counted."""
 
 
-def main() -> None:
-    make_parser(__doc__).parse_args()
-    PAGE.write_text(write_page())
-
-
-def write_page() -> str:
-    """The text of the page."""
-    return f"{ABOUT_PAGE}{make_table(map(answer, QUESTIONS), *HEADER)}\n"
-
-
-def make_short_table(folder: str) -> str:
+def make_home_table(folder: str) -> str:
     """The table of the home page; ``folder`` leads to the pages."""
     lines = [answer(question) for question in QUESTIONS if question.at_home]
-    short = ([asked, best, learned, page.partition(",")[0].replace("](", f"]({folder}")]
-             for asked, best, _, learned, page in lines)  # fmt: skip
-    return make_table(short, HEADER[0], HEADER[1], *HEADER[3:])
+    return make_table(
+        ([*cells, page.replace("](", f"]({folder}")] for *cells, page in lines), *HEADER
+    )
+
+
+def make_full_table() -> str:
+    """The table of the index of results."""
+    return make_table(map(answer, QUESTIONS), *HEADER)
 
 
 def make_table(lines: Iterable[Sequence[str]], *header: str) -> str:
@@ -216,12 +205,21 @@ def answer(question: Question) -> list[str]:
     learned = next((arm for arm in ranked if is_learned(arm)), "")
     best = f"{code(first)} {mean(scores[first]):.3f}"
     return [
-        f"{question.asked} ({len(scores[first])})",
-        best if level else f"**{best}**",
-        ", ".join(map(code, level)) or "none: it wins",
+        f"{question.problems} ({len(scores[first])})",
+        question.budget,
+        f"{best}, level with {name_few(level)}" if level else f"**{best}**",
         describe_learned(learned, scores, gaps),
-        f"[{Path(question.page).stem}]({question.page}), {describe_origin(question.page)}",
+        f"[{Path(question.page).stem}]({question.page})",
     ]
+
+
+def name_few(arms: Sequence[str]) -> str:
+    """The names of a few arms, or how many there are."""
+    return (
+        join_words([code(arm) for arm in arms])
+        if len(arms) <= MOST_NAMED
+        else f"{len(arms)} others"
+    )
 
 
 def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
@@ -253,7 +251,3 @@ def first_word(arm: str) -> str:
 
 def code(arm: str) -> str:
     return f"`{arm}`"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The page of releases is what its rows say."""
+"""The table of releases is what its rows say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-def test_the_page_of_releases_is_made_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_releases_is_made_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     for name in ("common", "releases"):
         sys.modules.pop(name, None)
@@ -19,4 +19,5 @@ def test_the_page_of_releases_is_made_from_its_rows(monkeypatch: pytest.MonkeyPa
 
     rows = [*releases.read_columns(releases.ROWS)]
     assert {row["version"] for row in rows} >= {"0.1.0", "0.2.0"}
-    assert releases.PAGE.read_text() == releases.write_page(rows)
+    text = releases.PAGE.read_text()
+    assert text == releases.write_page(text, rows)

@@ -378,7 +378,7 @@ def test_pictures_have_narrow_forms_and_the_episode_is_small() -> None:
 def test_results_index_shows_pictures_that_exist() -> None:
     results = DOCS / "results"
     pictures = re.findall(r"!\[.+\]\((.+)\)", (results / "index.md").read_text())
-    assert len(pictures) >= 2
+    assert pictures
     assert all((results / picture).exists() for picture in pictures)
 
 
@@ -402,7 +402,7 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
         assert page.eval_on_selector_all(".table-wrapper", wider) == 0
         page.goto((tmp_path / "results/stream.html").as_uri())
-        assert "±\N{NO-BREAK SPACE}" in page.locator("td").all_inner_texts()[1]
+        assert "±\N{NO-BREAK SPACE}" in "".join(page.locator("td").all_inner_texts())
         page.set_viewport_size({"width": 400, "height": 800})
         page.goto((tmp_path / "how_to/intel.html").as_uri())
         outside = "all => all.filter(one => one.getBoundingClientRect().right > 400).length"
