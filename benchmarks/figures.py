@@ -23,6 +23,7 @@ import foreign
 import go
 import hsdag_tables
 import learning_tables
+import measured_tables
 import numpy as np
 import online_tables
 import published_tables
@@ -213,6 +214,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "planned": count_planned,
     "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, throughput_measured.TABLES),
+    "engine": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_home_table(folder)),
     "all-wins": lambda: frame(wins.make_full_table()),
