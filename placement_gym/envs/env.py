@@ -418,7 +418,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         D) are multiples of scale_ms.
 
         Args:
-            devices: Whether to include limits, times and links; None as observations do. Times
+            devices: Include limits, times and links; None as observations do. Times
                 are those known without a measurement.
         """
         observer = self.observer

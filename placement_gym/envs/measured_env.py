@@ -26,7 +26,7 @@ class MeasuringOptions:
     """Settings of measurements; ``MeasuredEnv`` documents each keyword.
 
     Raises:
-        UserError: One is out of range: loading a model takes seconds, so that this fails before.
+        UserError: One is out of range. Loading a model takes seconds, so this is checked first.
     """
 
     objective: str = "latency"

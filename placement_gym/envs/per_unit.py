@@ -272,7 +272,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.observe(), reward, done, False, self.get_info()
 
     def move_current(self, action: Any) -> None:
-        """Move the current unit to a device and go on to the next unit."""
+        """Move the current unit to a device and continue with the next unit."""
         device, n_devices = np.asarray(action), self.base.observer.n_devices
         if device.dtype.kind not in "iu" or device.ndim or not 0 <= device < n_devices:
             raise UserError(
@@ -387,7 +387,7 @@ def observe_unit(
         observer: That of the environment.
         assignment: (n_units,) the placement so far, or (k, n_units) placements.
         current: The unit to place, or the number of units at the end.
-        start_ms: When each unit starts, likewise; None where no schedule is known.
+        start_ms: Start of each unit, in the same shape; None where no schedule is known.
     """
     *several, n_units = assignment.shape
     visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)

@@ -144,7 +144,7 @@ class SimulatedEnv(DevicePlacementEnv):
     ) -> None:
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(spec, devices, costs, constraints)
-        # The twin brings a schedule of its own where its costs are published for one.
+        # Published costs belong to a schedule, which the twin brings along.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_times()

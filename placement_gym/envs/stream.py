@@ -271,7 +271,7 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.finish(place, cost)
 
     def make_tastes(self) -> np.random.Generator:
-        """The source of random tastes: equal for a problem, so that equal actions are equal."""
+        """The source of random biases, the same for a problem: equal actions have equal rewards."""
         return np.random.default_rng(self.problem_seed)
 
     def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -218,7 +218,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return int(self.trace.models[self.request - self.over])
 
     def observe(self) -> Seen:
-        """What is seen as the request arrives."""
+        """Observe the devices as the request arrives."""
         self.state = self.devices.look(self.request - self.over)
         if not self.observe_load:
             self.state.pace[:] = 1.0
