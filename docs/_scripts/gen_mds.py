@@ -64,6 +64,7 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 VIEW = re.compile(r"\[([^\]]+)\]\((views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 REFERENCE = re.compile(r"^(?:See|As for) ``(\w+)``")
+"""How a meaning refers to one that is shown in its place, or to the page that has it."""
 
 
 def write_pages() -> None:
@@ -242,9 +243,7 @@ def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
             base = resolve(target, referred[1])
             rows = [row for row in arguments_of(base) if row[0].strip("`") not in own]
             if "kwargs" in parameters:
-                page = next(one["id"] for one in ENVS if load(one["entry_point"]) is base)
-                names = ", ".join(row[0] for row in rows)
-                yield names, "", f"as for [`{page}`](/environments/{page}.md#arguments)"
+                yield ", ".join(row[0] for row in rows), "", f"As for {link_to(base)}."
             else:
                 yield from (row for row in rows if row[0].strip("`") in parameters)
         else:
@@ -255,17 +254,25 @@ def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
-    """Name -> meaning of the ``Args`` of a docstring, references to another class resolved."""
+    """Name -> meaning of the ``Args`` of a docstring, with links to pages that it refers to."""
     begun = re.search(r"^Args:\n((?: {4}.*\n?|\n)*)", inspect.getdoc(target) or "", re.M)
     entries = ENTRY.findall(begun[1]) if begun else []
     texts = {name: " ".join(text.split()) for name, text in entries}
     for name, text in texts.items():
         referred = REFERENCE.match(text)
         if referred and name != "kwargs":
-            meaning = described_arguments(resolve(target, referred[1]))[name]
+            base = resolve(target, referred[1])
+            inside = text.startswith("See")
+            meaning = described_arguments(base)[name] if inside else f"As for {link_to(base)}."
             rest = text[referred.end() :].removeprefix(".")
             texts[name] = (meaning.removesuffix(".") if rest[:1] in (";", ",") else meaning) + rest
     return texts
+
+
+def link_to(target: Callable[..., Any]) -> str:
+    """A link to the arguments of the id that an entry point makes."""
+    page = next(one["id"] for one in ENVS if load(one["entry_point"]) is target)
+    return f"[`{page}`](/environments/{page}.md#arguments)"
 
 
 def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -76,25 +76,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     Columns of `x` are shares, one-hot or sines, from -1 to 1, or logarithms without a bound.
 
     `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousand
-    units. `observe_devices=True` adds the keys below, all except `room` only if the graph is
-    observed. Times are log(1 + t / s), where s is the mean time of a unit on a device, and zero if
-    nothing is known without measuring. Bytes are shares of the model's.
-
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
-    | `devices` | (D, 5) | float32 | see below |
-    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
-    | `unit_times` | (N, D) | float32 | time of each unit on each device |
-    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
-    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
-    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
-    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
-    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
-
-    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
+    units. `observe_devices=True` adds limits, times and links, see [below](#device-features).
 
     ## Rewards
 
@@ -106,10 +88,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
-    A placement that does not fit or does not run is infeasible. This raises no exception:
-    `info["latency_ms"]` is ten times the reference latency. The reward is computed from 10 (1 + 9
-    s) times the reference, where s is the fraction of the placement's bytes that exceed the memory
-    limits. With `repair` the nearest placement that fits is evaluated instead.
+    A placement that does not fit or does not run is infeasible. No exception is raised:
+    `info["latency_ms"]` is ten times the reference latency. Its reward is that of a latency of 10
+    (1 + 9 s) times the reference, where s is the fraction of the placement's bytes that exceed the
+    memory limits. With `repair` the nearest placement that fits is evaluated instead.
 
     For any other reward write [a wrapper](../../docs/how_to/own_problem.md#another-reward).
 
@@ -152,6 +134,27 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     `best_single_ms` is at most `reference_ms` if the reference device may run alone, and ten times
     `reference_ms` if no device holds the model.
+
+    ## Device Features
+    `observe_devices=True` adds these keys, all except `room` only if the graph is observed. Times
+    are log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
+    without measuring. Bytes are shares of the model's.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
+    | `devices` | (D, 5) | float32 | see below |
+    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
+    | `unit_times` | (N, D) | float32 | time of each unit on each device |
+    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
+    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
+    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
+    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
+    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+
+    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
+    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.

@@ -115,22 +115,18 @@ class MeasuredEnv(DevicePlacementEnv):
             on an empty state, then 32 tokens decoded one by one; None is ``"chat"``, 64 and 16
             tokens. A model that reads no tokens runs ``"steps-16"``, equal steps. Latencies are
             those of the whole scenario, outputs are compared at every step, and the memory of a
-            device includes its part of the final state.
-            Dimensions that ``shapes`` does not bind are a batch of one if they are an input's
-            first, else the tokens: all of them if the input's name contains ``mask``, otherwise the
-            new ones. The length of an encoder's output has to be bound, or given by ``inputs``.
+            device includes its part of the final state. Dimensions that ``shapes`` does not bind
+            are a batch of one if they come first, else the tokens.
         inputs: Your own inputs: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
-            names to arrays, or a list of mappings, the samples. An array with one dimension more
-            than its input has samples along its first axis. The first sample is timed, outputs are
-            compared on each. Dynamic dimensions are measured at the sizes of the first sample.
-            Arrays of tokens are those of a whole scenario. None generates inputs, with bounded
-            dimensions at their upper bound.
+            names to arrays, or a list of mappings, the samples. The first sample is timed, outputs
+            are compared on each. Arrays of tokens are those of a whole scenario. None generates
+            inputs.
         extension: File of a library with additional operators, for ``ov.Core.add_extension``. It is
             code that runs.
         objective: ``"latency"``, or ``"throughput"``: several requests are in flight, and latencies
             are the milliseconds between two results. A device alone has the number of streams and
-            requests that suits it best. A request of a stateful model is the whole scenario; of
-            several models it is a round, in which each runs as often as its rate says.
+            requests that suits it best. A request is a whole scenario of a stateful model, or a
+            round of several models.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
             devices. None is one more than devices, or as many as devices for a stateful model.
         tolerance: Largest relative error of a placement's outputs; beyond it the placement is

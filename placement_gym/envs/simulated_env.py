@@ -46,6 +46,24 @@ class SimulatedEnv(DevicePlacementEnv):
     `speedup_vs_best_single`, `feasible` and `repaired`, with `vectorization_mode="sync"` all keys.
     An episode restarts in the step that ends it; `final_obs` and `final_info` hold its end.
 
+    ## Information
+    The keys of [DevicePlacement-v0](env.py#information), of which these describe a simulated
+    placement:
+
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms` | latency of the placement |
+    | `reference_ms` | latency of the reference device |
+    | `best_single_ms` | latency of the fastest single device within memory limits |
+    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
+    | `n_submodels`, `n_transfers`, `transfer_bytes` | submodels, and tensors that change device |
+    | `memory_bytes`, `excess_bytes` | bytes on each device, and bytes beyond a limit |
+    | `feasible`, `error`, `repaired` | True if the placement fits, else why not; True if repaired |
+    | `devices` | names of the devices, in the order of action values |
+
+    ## Device Features
+    `observe_devices=True` adds [limits, times and links](env.py#device-features).
+
     ## Priority and Fusion
     With `schedule="event"` an action can decide more than the placement:
 
