@@ -34,6 +34,7 @@ COPIES = {
 }
 """Page -> the file whose text it shows, which links between committed documents lead to."""
 MANUALS = {
+    "environments/index": ROOT / "envs_registry.py",
     "environments/DevicePlacement-v0": ROOT / "placement_gym/envs/env.py",
     "environments/DevicePlacementSim-v0": ROOT / "placement_gym/envs/simulated_env.py",
     "environments/DevicePlacementPerUnitSim-v0": ROOT / "placement_gym/envs/per_unit.py",
