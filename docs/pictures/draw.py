@@ -178,7 +178,9 @@ def draw_measurement(width: float) -> None:
         draw_box(once, 4.0 * index, 3.8, "#dddddd", "black", step)
     for index in range(6):
         name, colour = ("reference\ndevice", RED) if index % 2 else ("placement", BLUE)
-        draw_box(pairs, 2.0 * index, 1.6 if index % 2 else 1.2, colour, "white", name)
+        draw_box(
+            pairs, 2.0 * index - 0.2 * (index % 2), 2.1 if index % 2 else 1.7, colour, "white", name
+        )
     save(figure, "measurement")
 
 

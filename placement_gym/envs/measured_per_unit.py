@@ -38,7 +38,7 @@ def measured_per_unit(
     `Discrete(n_devices)`: the device of the current unit.
 
     ## Observation Space
-    `Box` of eight float32 numbers for each device with `observe="flat"`, or a `Dict`, as in
+    `Dict` of padded arrays, or with `observe="flat"` a `Box` of eight numbers for each device. See
     [DevicePlacementPerUnitSim-v0](per_unit.py#observation-space).
 
     ## Rewards

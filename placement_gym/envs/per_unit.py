@@ -64,8 +64,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     for devices that cannot run it or have too little memory left for it.
 
     ## Observation Space
-    `Box` of eight float32 numbers for each device with `observe="flat"`, or a `Dict`; the default
-    is the `Dict`.
+    `Dict` of padded arrays, or with `observe="flat"` a `Box` of eight float32 numbers for each
+    device.
 
     The `Dict` has the keys of [DevicePlacement-v0](env.py#observation-space), and three more.
     `step` is the number of units placed / N.

@@ -55,7 +55,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     request that has just arrived; the action is the plan that serves it. Devices have queues, other
     programs slow them down for a while, and weights that a device does not hold have to be loaded
     in place of those that were not used for longest. [Several
-    models](../../docs/how_to/several_models.md) shows how to deploy plans.
+    models](../../../docs/how_to/several_models.md) shows how to deploy plans.
 
     ```python
     import gymnasium as gym
