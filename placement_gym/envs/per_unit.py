@@ -43,6 +43,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     graph. This is the form for stock algorithms:
 
     ```python
+    import placement_gym
     import torch
     from stable_baselines3 import A2C
     from stable_baselines3.common.env_util import make_vec_env
@@ -76,9 +77,9 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `visited` | (N,) | int8 | 1 for units that have been placed |
     | `start` | (N,) | float32 | simulated start of each unit / the latest start; 0 if measured |
 
-    The `Box` has the numbers below. The first number of all devices comes first. Times are
+    The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
     arcsinh(10 t / the mean unit's), a logarithm with a sign, from about -10 to 10. Most of them are
-    relative to the best single device, where units are that have not been placed yet.
+    relative to the best single device, where all units are that have not been placed yet.
 
     | number | bounds | meaning for the current unit on a device |
     | --- | --- | --- |
