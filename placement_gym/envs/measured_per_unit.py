@@ -28,7 +28,7 @@ def measured_per_unit(
     import gymnasium as gym
     import placement_gym
 
-    env = gym.make("DevicePlacementPerUnit-v0", model="resnet", observe="flat", costs="profiled")
+    env = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
     ```
 
     Models, devices and measurements are those of [DevicePlacement-v0](env.py). `gym.make_vec` steps
