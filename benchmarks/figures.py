@@ -216,7 +216,6 @@ FIGURES: dict[str, Callable[..., str]] = {
     "measured": partial(show_table, throughput_measured.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
-    "wins": lambda folder="": frame(wins.make_home_table(folder)),
     "all-wins": lambda: frame(wins.make_full_table()),
 }
 

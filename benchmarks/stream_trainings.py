@@ -2,11 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/stream_trainings.py --folder policies
 
-All learn on the same problems for about as long, but ``PPO short``, the training of the README on
-the environment's own 128. ``shuffled`` is ``best of 1`` that sees each problem with the statistics
-of another. ``CMA-ES`` needs ``cma``, of the extra ``test``. A training that has a row is not
-repeated. CPU seconds are of a process that has made the problems before, which takes
-``problems_s`` of a row.
+All learn on the same problems for about as long, but ``PPO short``, a training of seconds on the
+environment's own 128. ``shuffled`` is ``best of 1`` that sees each problem with the statistics of
+another. ``CMA-ES`` needs ``cma``, of the extra ``test``. A training that has a row is not repeated.
+CPU seconds are of a process that has made the problems before, which takes ``problems_s`` of a row.
 """
 
 from __future__ import annotations

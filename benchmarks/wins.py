@@ -106,7 +106,6 @@ class Question:
         rows: The files, relative to ``docs/results``, with a space between two.
         read: Makes runs of rows.
         arms: Arms that count besides agents.
-        at_home: Whether the home page has it.
         together: Whether a seed is one training, which plays all problems.
     """
 
@@ -116,7 +115,6 @@ class Question:
     rows: str
     read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
-    at_home: bool = False
     together: bool = False
 
     def score(self) -> dict[str, Scores]:
@@ -142,39 +140,31 @@ UNSEEN, STARTS = "graphs never seen before", "HSDAG's models and six workloads, 
 SCARCE, GENERATED_SCARCE = "published workloads, little memory", "generated graphs, little memory"
 QUESTIONS = (
     *(Question(UNSEEN, within, "stream.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
-               partial(of_stream, within), LISTS, at_home=within == "10 ms")
+               partial(of_stream, within), LISTS)
       for within in ("3 ms", "10 ms", "100 ms")),
     Question("HSDAG's three models", "500 placements", "paper/report.md",
-             "paper/results.jsonl.xz", of_study, at_home=True),
+             "paper/results.jsonl.xz", of_study),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
-             "placement-bench-1/results.jsonl.xz", of_study, at_home=True),
+             "placement-bench-1/results.jsonl.xz", of_study),
     *(Question(SCARCE, f"{n} placements", "floors/floors.md", FLOORS,
-               partial(of_floors, "evaluations", 0, n), at_home=n == 500) for n in (100, 500)),
+               partial(of_floors, "evaluations", 0, n)) for n in (100, 500)),
     *(Question(SCARCE, f"{s:g} s", "floors/floors.md", FLOORS,
                partial(of_floors, "cpu_seconds", 1, s)) for s in (1.0, 10.0)),
     *(Question(GENERATED_SCARCE, name, "published.md", "published-rows.jsonl.gz",
-               partial(of_published, budget), at_home=budget == 500)
+               partial(of_published, budget))
       for name, budget in (("500 placements", 500), ("3 s", "3 s"))),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
-               partial(of_learning, n), at_home=n == 2000) for n in (500, 2000)),
+               partial(of_learning, n)) for n in (500, 2000)),
     Question("one graph of 80,000 operators", "2,000 placements", "published.md",
              "go-scale-rows.jsonl", of_scale),
     Question("throughput of pipelines", "at most 15 s", "throughput.md", "algorithms-rows.jsonl",
-             of_loads, at_home=True),
+             of_loads),
     *(Question("requests under load", f"rate {rate}", "online.md", "online/requests.jsonl",
-               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0, together=True)
+               partial(of_requests, rate), tuple(RULES), together=True)
       for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
 MOST_NAMED = 3
 """Arms that are level with the best one and named; more are counted."""
-
-
-def make_home_table(folder: str) -> str:
-    """The table of the home page; ``folder`` leads to the pages."""
-    lines = [answer(question) for question in QUESTIONS if question.at_home]
-    return make_table(
-        ([*cells, page.replace("](", f"]({folder}")] for *cells, page in lines), *HEADER
-    )
 
 
 def make_full_table() -> str:

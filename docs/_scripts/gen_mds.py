@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 from agents.about import ABOUT, CHOICE, LEARNED, About
 from envs_registry import ENVS
-from placement_gym.envs import DevicePlacementEnv, PerUnitEnv
+from placement_gym.envs import DevicePlacementEnv, MeasuredEnv, PerUnitEnv, SimulatedEnv
 from placement_gym.view import render_page
 
 DOCS = Path(__file__).parent.parent
@@ -31,24 +31,38 @@ COPIES = {
 }
 """Page -> the file whose text it shows, which links between committed documents lead to."""
 MANUALS = {
+    "environments/index": ROOT / "envs_registry.py",
     "environments/DevicePlacement-v0": ROOT / "placement_gym/envs/env.py",
+    "environments/DevicePlacementSim-v0": ROOT / "placement_gym/envs/simulated_env.py",
     "environments/DevicePlacementPerUnitSim-v0": ROOT / "placement_gym/envs/per_unit.py",
     "environments/DevicePlacementStream-v0": ROOT / "placement_gym/envs/stream.py",
     "environments/DevicePlacementOnline-v0": ROOT / "placement_gym/envs/online/env.py",
 }
 """Page -> the file with most of its text, which links between committed documents lead to."""
 PICTURES: dict[type, str] = {
-    DevicePlacementEnv: "![The fastest placement of Inception-V3 on a simulated CPU and GPU, and "
-    "what other choices cost](/pictures/overview.svg)",
+    MeasuredEnv: "![A measured step: compile, compare outputs, then time the placement and the "
+    "reference device in turn](/pictures/measurement.svg)",
+    SimulatedEnv: "![The fastest placement of Inception-V3 on a simulated CPU and GPU, and what "
+    "other choices cost](/pictures/overview.svg)",
     PerUnitEnv: "![Units of Inception-V3 are placed one by one, and its latency falls]"
     "(/pictures/episode.gif)",
 }
-SHARED = "[all environments](env.py)"
-"""How a section refers to that of ``DevicePlacementEnv``, which a page adds to it."""
+ABOUT_IDS = """`import placement_gym` registers these ids, `gymnasium.make(id, model=...)` makes an
+environment. Which one do you need?
+
+- **`DevicePlacementSim-v0`** is deterministic and fast, and its optimum is often known. Start here.
+- **`DevicePlacement-v0`** has the same interface and measures on this machine.
+- **`DevicePlacementPerUnitSim-v0`** with `observe="flat"` suits algorithms that want one discrete
+  action per step; `DevicePlacementPerUnit-v0` measures.
+- **`DevicePlacementStream-v0`** is for policies that place graphs they have never seen.
+- **`DevicePlacementOnline-v0`** is for requests under load.
+"""
+"""What the page of all environments says above their table."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 VIEW = re.compile(r"\[([^\]]+)\]\((views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 REFERENCE = re.compile(r"^(?:See|As for) ``(\w+)``")
+"""How a meaning refers to one that is shown in its place, or to the page that has it."""
 
 
 def write_pages() -> None:
@@ -122,15 +136,17 @@ def generate_index() -> str:
         *(f"| [`{name}`]({name}.md) | {line} |" for name, line in zip(names, lines, strict=True)),
     )
     listed = "\n".join(names)
-    return f"# Environments\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    return (
+        f"# Environments\n\n{ABOUT_IDS}\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    )
 
 
 def generate_environment(env: Mapping[str, Any]) -> str:
     """The page of a registered id, as Gymnasium's: a table, then the sections of its docstring."""
     entry, manual = load(env["entry_point"]), manual_of(env)
     sections = sections_of(manual)
-    base = next((base for base in PICTURES if issubclass(manual, base)), None)
-    if base is not None:
+    picture = next((PICTURES[base] for base in PICTURES if issubclass(class_of(env), base)), None)
+    if issubclass(class_of(env), DevicePlacementEnv):
         sections = share_sections(sections, sections_of(DevicePlacementEnv))
     vector = "yes" if "vector_entry_point" in env else "steps one after another"
     facts = table_of(
@@ -141,7 +157,7 @@ def generate_environment(env: Mapping[str, Any]) -> str:
         f"| Native vector form, `gymnasium.make_vec` | {vector} |",
         f"| Deterministic | {'no' if env.get('nondeterministic') else 'yes'} |",
     )
-    rows = [f"| `{name}` | {default} | {text} |" for name, default, text in arguments_of(entry)]
+    rows = [f"| {name} | {default} | {text} |" for name, default, text in arguments_of(entry)]
     sections["Arguments"] = table_of("| argument | default | meaning |", *rows)
     for heading in ("References", "Version History"):  # they come last, as in Gymnasium
         if heading in sections:
@@ -150,7 +166,7 @@ def generate_environment(env: Mapping[str, Any]) -> str:
         [
             f"# {env['id']}",
             f"{first_line(entry)}.",
-            *([] if base is None else [PICTURES[base]]),
+            *([] if picture is None else [picture]),
             facts,
             *(f"## {heading}\n\n{text}" for heading, text in sections.items()),
             "",
@@ -159,23 +175,22 @@ def generate_environment(env: Mapping[str, Any]) -> str:
 
 
 def share_sections(own: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
-    """The sections of an environment with those of all that it lacks or refers to."""
-    sections: dict[str, str] = {}
-    for heading in [*shared, *(heading for heading in own if heading not in shared)]:
-        text, common = own.get(heading, ""), shared.get(heading, "")
-        if heading == "Description" and text != common:
-            text = f"{common}\n\n{text}"
-        elif SHARED in text:
-            text = f"{text.replace(SHARED, 'all environments')}\n\n### All environments\n\n{common}"
-        sections[heading] = text or common
-    return sections
+    """The sections of an environment, its description after that of all, with those it lacks."""
+    description = f"{shared['Description']}\n\n{own['Description']}"
+    return {**shared, **own, "Description": description}
 
 
-def manual_of(env: Mapping[str, Any]) -> type:
-    """The class that ``gym.make`` returns, whose docstring has the sections."""
+def class_of(env: Mapping[str, Any]) -> type:
+    """The class that ``gym.make`` returns."""
     entry = load(env["entry_point"])
     found: type = entry if inspect.isclass(entry) else get_type_hints(entry)["return"]
     return found
+
+
+def manual_of(env: Mapping[str, Any]) -> Callable[..., Any]:
+    """The class or function whose docstring has the sections."""
+    entry = load(env["entry_point"])
+    return entry if sections_of(entry) else class_of(env)
 
 
 def source_of(env: Mapping[str, Any]) -> Path:
@@ -215,33 +230,47 @@ def sections_of(target: object) -> dict[str, str]:
 
 
 def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, default and meaning of each argument, with those that ``kwargs`` refers to."""
-    parameters = inspect.signature(target).parameters
-    for name, text in described_arguments(target).items():
+    """Yield names, default and meaning of arguments, with those that ``kwargs`` refers to.
+
+    A class has those of its base in full. A function of any keywords names the page that has them.
+    """
+    parameters, own = inspect.signature(target).parameters, described_arguments(target)
+    for name, text in own.items():
         referred = REFERENCE.match(text)
         if name == "kwargs" and referred:
-            own, any_keyword = {*described_arguments(target)}, "kwargs" in parameters
-            for row in arguments_of(resolve(target, referred[1])):
-                if row[0] not in own and (any_keyword or row[0] in parameters):
-                    yield row
+            base = resolve(target, referred[1])
+            rows = [row for row in arguments_of(base) if row[0].strip("`") not in own]
+            if "kwargs" in parameters:
+                yield ", ".join(row[0] for row in rows), "", f"As for {link_to(base)}."
+            else:
+                yield from (row for row in rows if row[0].strip("`") in parameters)
         else:
             default = parameters[name].default
             shown = "required" if default is inspect.Parameter.empty else f"`{default!r}`"
-            yield name, shown.replace("'", '"'), text.replace("``", "`").replace("|", r"\|")
+            meaning = text.replace("``", "`").replace("|", r"\|")
+            yield f"`{name}`", shown.replace("'", '"'), meaning
 
 
 def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
-    """Name -> meaning of the ``Args`` of a docstring, references to another class resolved."""
+    """Name -> meaning of the ``Args`` of a docstring, with links to pages that it refers to."""
     begun = re.search(r"^Args:\n((?: {4}.*\n?|\n)*)", inspect.getdoc(target) or "", re.M)
     entries = ENTRY.findall(begun[1]) if begun else []
     texts = {name: " ".join(text.split()) for name, text in entries}
     for name, text in texts.items():
         referred = REFERENCE.match(text)
         if referred and name != "kwargs":
-            meaning = described_arguments(resolve(target, referred[1]))[name]
+            base = resolve(target, referred[1])
+            inside = text.startswith("See")
+            meaning = described_arguments(base)[name] if inside else f"As for {link_to(base)}."
             rest = text[referred.end() :].removeprefix(".")
             texts[name] = (meaning.removesuffix(".") if rest[:1] in (";", ",") else meaning) + rest
     return texts
+
+
+def link_to(target: Callable[..., Any]) -> str:
+    """A link to the arguments of the id that an entry point makes."""
+    page = next(one["id"] for one in ENVS if load(one["entry_point"]) is target)
+    return f"[`{page}`](/environments/{page}.md#arguments)"
 
 
 def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:

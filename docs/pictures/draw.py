@@ -221,10 +221,36 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
     axes.set_xlabel("ms") if name == "bound" else axes.set_xticklabels([])
 
 
+def draw_measurement(width: float) -> None:
+    """Draw a measured step: what is done once, and the pairs of timed inferences."""
+    figure = Figure(figsize=(width, 2.0), layout="constrained")
+    once, pairs = figure.subplots(2, 1)
+    steps = ("compile the\nplacement", "compare\noutputs", "warm up")
+    for axes, title in ((once, "once"), (pairs, "in pairs, until the ratio is known well enough")):
+        axes.set(xlim=(0.0, 12.0), ylim=(-0.5, 0.5))
+        axes.set_axis_off()
+        axes.set_title(title, loc="left", fontsize=9)
+    for index, step in enumerate(steps):
+        draw_box(once, 4.0 * index, 3.8, "#dddddd", "black", step)
+    for index in range(6):
+        name, colour = ("reference\ndevice", RED) if index % 2 else ("placement", BLUE)
+        draw_box(
+            pairs, 2.0 * index - 0.2 * (index % 2), 2.1 if index % 2 else 1.7, colour, "white", name
+        )
+    save(figure, "measurement")
+
+
+def draw_box(axes: Any, left: float, width: float, colour: str, letters: str, name: str) -> None:
+    axes.barh(0.0, width, left=left, height=0.9, color=colour)
+    size = 9 if axes.figure.get_figwidth() == WIDE else 6
+    axes.text(left + width / 2, 0.0, name, ha="center", va="center", color=letters, fontsize=size)
+
+
 if __name__ == "__main__":
     for width in (WIDE, NARROW):
         draw_overview(width)
         draw_measured(width)
         draw_schedules(width)
         draw_gap(width)
+        draw_measurement(width)
     draw_episode()

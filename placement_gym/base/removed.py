@@ -27,7 +27,7 @@ REMOVED: dict[str, dict[str, str]] = {
     },
     "command": {
         "board": "use `bench run placement-bench-1` and `bench report`",
-        "export": "use DataCollector of minari on the environment (docs/how_to/offline.md)",
+        "export": "use DataCollector of minari on the environment (docs/how_to/other_libraries.md)",
         "known": "benchmarks/known.py writes the best known values",
         "list": "use `bench report STUDY --out FOLDER`",
         "report-machine": "use `devices` and `check`",

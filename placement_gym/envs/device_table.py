@@ -1,7 +1,7 @@
-"""Devices, links and limits as arrays: what a policy needs that is not tied to one machine.
+"""Devices, links and limits as arrays, for policies that are not tied to one machine.
 
-All times are multiples of one scale, ``scale_ms``, so that they show which device is faster; all
-bytes are shares of the model's. Observations hold logarithms of times.
+All times are multiples of one scale, ``scale_ms``, and show which device is faster; all bytes are
+shares of the model's. Observations hold logarithms of times.
 """
 
 from __future__ import annotations

@@ -37,27 +37,26 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     """Place the units of a neural network on devices.
 
     ## Description
-    A model is a graph of operators, grouped into units. A placement assigns every unit to a
-    device. A unit takes longer on some devices than on others, and every tensor that moves to
-    another device costs a transfer. The goal is to minimise the latency of one inference.
+    A model is a graph of operators, grouped into units. An action assigns every unit to a device. A
+    unit takes longer on some devices than on others, and every tensor that moves to another device
+    costs a transfer. The goal is to minimise the latency of one inference.
 
-    `granularity` decides what a unit is: with `"op"` a single operator; with `"colocated"` an only
-    child also joins its only parent; with `"fused"` what the CPU executes as one primitive. By
-    default constants, conversions and the computation of shapes belong to the operators that read
-    them; `graph="raw"` keeps every node of OpenVINO's model.
+    `granularity` defines a unit. `"op"` is a single operator. `"colocated"`, the default, joins an
+    only child to its only parent. `"fused"` is what the CPU executes as one primitive. Constants,
+    conversions and shape computations belong to the operators that read them, unless `graph="raw"`
+    keeps every node of OpenVINO's model.
 
     ## Action Space
-    `MultiDiscrete([n_devices] * N)`: the index of a device for each unit, in topological order.
-    `info["devices"]` lists the devices. `env.unwrapped.action_masks()` masks devices that cannot
-    run a unit, as MaskablePPO needs it.
+    `MultiDiscrete([n_devices] * N)`: the index of a device for each of N units, in topological
+    order. `info["devices"]` lists the devices. `env.unwrapped.action_masks()` is False for devices
+    that cannot run a unit; MaskablePPO reads it.
 
-    With `max_nodes`, N is that number and actions of padded units are ignored. With
-    `max_devices`, `n_devices` is that number; padded devices are masked, and choosing one means
-    the reference device.
+    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored, padded devices
+    are masked, and choosing one means the reference device.
 
     ## Observation Space
-    `Dict` of padded arrays, flat as Stable-Baselines3 expects it. N units, E edges and D
-    devices are those of the problem, or `max_nodes`, `max_edges` and `max_devices`.
+    `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
+    `max_edges` and `max_devices`.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
@@ -69,30 +68,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
 
-    All numbers are of order one, for stock networks. Indices are divided by their number, from 0 to
-    1; `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges.
+    All values are of order one. Indices are divided by their number;
+    `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges.
     Columns of `x` are shares, one-hot or sines, from -1 to 1, or logarithms without a bound.
 
-    `observe_graph=False` leaves out the last three, for graphs of many thousand units.
-    `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
-    Times are log(1 + t / s), where s is the mean time of a unit on a device, and zero if the
-    backend has no costs without measuring; bytes are shares of the model's.
-
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
-    | `devices` | (D, 5) | float32 | see below |
-    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
-    | `unit_times` | (N, D) | float32 | time of each unit on each device |
-    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
-    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
-    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
-    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
-    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
-
-    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
+    `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousand
+    units. `observe_devices=True` adds limits, times and links, see [below](#device-features).
 
     ## Rewards
 
@@ -104,23 +85,23 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
-    A placement that does not fit or does not run is infeasible, which raises no exception:
-    `info["latency_ms"]` is ten reference latencies. Rewards see 10 (1 + 9 s) of them, where s is
-    the share of the placement's bytes without room: a learner sees which placements nearly fit.
-    With `repair` the nearest placement that fits is evaluated in its place.
+    A placement that does not fit or does not run is infeasible. No exception is raised:
+    `info["latency_ms"]` is ten times the reference latency. Its reward is that of a latency of 10
+    (1 + 9 s) times the reference, where s is the fraction of the placement's bytes that exceed the
+    memory limits. With `repair` the nearest placement that fits is evaluated instead.
 
-    Any other reward [is a wrapper](../../docs/how_to/reward.md).
+    For any other reward write [a wrapper](../../docs/how_to/own_problem.md#another-reward).
 
     ## Starting State
-    All units on the reference device: the first that runs the whole model.
+    All units on the reference device, the first that runs the whole model.
 
-    `reset(options={"placement": ...})` starts this one episode from a placement of your own: a
-    `Placement`, a dictionary from unit to device name, or device indices (with `gym.make_vec` also
-    one row for each environment). It is evaluated first. Any other option is an error.
+    `reset(options={"placement": ...})` starts one episode from another placement, which is
+    evaluated first: a `Placement`, a dictionary from unit to device name, or device indices (with
+    `gym.make_vec` also one row for each environment). Any other option is an error.
 
     ## Episode End
-    The episode terminates after `horizon` placements. An infeasible placement does not end it.
-    It is never truncated, unless `gym.make` is given `max_episode_steps`.
+    The episode terminates after `horizon` placements, one by default. An infeasible placement does
+    not end it. It is never truncated, unless `gym.make` is given `max_episode_steps`.
 
     ## Information
     `reset` and `step` return the same keys.
@@ -148,19 +129,34 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `devices` | names of the devices, in the order of action values |
     | `testbed` | True if two devices are one physical device |
 
-    Latencies of single devices are relative to the reference of the same moment: slow drift of the
-    machine cancels. `best_single_ms` is at most `reference_ms` where the
-    reference device may run alone, and ten reference latencies if no device holds the model.
-    `warning` covers single devices too: the reference moved or differs from itself, a long tail, a
-    busy machine.
+    `best_single_ms` is at most `reference_ms` if the reference device may run alone, and ten times
+    `reference_ms` if no device holds the model.
 
-    A measured model with state adds `prefill_ms` and `token_ms`, NaN if the placement failed.
-    Measured throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are
-    then the times between two results.
+    ## Device Features
+    `observe_devices=True` adds these keys, all except `room` only if the graph is observed. Times
+    are log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
+    without measuring. Bytes are shares of the model's.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
+    | `devices` | (D, 5) | float32 | see below |
+    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
+    | `unit_times` | (N, D) | float32 | time of each unit on each device |
+    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
+    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
+    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
+    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
+    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+
+    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
+    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
 
     ## References
-    Rewards, masks and the per-unit form follow HSDAG (Duan et al. 2024), Placeto (Addanki et al.
-    2019) and the hierarchical placer (Mirhoseini et al. 2017, 2018).
+    * HSDAG (Duan et al. 2024), whose problem this is.
+    * Placeto (Addanki et al. 2019).
+    * The hierarchical placer (Mirhoseini et al. 2017, 2018).
 
     ## Version History
     * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
@@ -179,8 +175,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
         graph: View of the problem's operators, kept in saved placements.
-        repair: Repair a placement that support or weights forbid before it is evaluated, see
-            ``solvers.repair``; the observed placement is the repaired one.
+        repair: Repair a placement that support or memory forbids before it is evaluated; see
+            ``solvers.repair``. The observed placement is the repaired one.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
         decisions: What an action decides, which the backend evaluates; see
             ``placement_gym.problem.decisions``.
@@ -422,7 +418,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         D) are multiples of scale_ms.
 
         Args:
-            devices: Whether to include limits, times and links; None as observations do. Times
+            devices: Include limits, times and links; None as observations do. Times
                 are those known without a measurement.
         """
         observer = self.observer

@@ -10,11 +10,11 @@ from placement_gym.base import Float32Array, FloatArray, IntArray
 from placement_gym.solvers import Tasks
 
 COLUMNS = ("own", "incoming", "outgoing", "total", "near", "finish", "producer", "memory")
-"""What an observation has of each device, in its order; ``PerUnitEnv`` says what they mean."""
+"""Numbers of an observation for each device, in order; ``PerUnitEnv`` documents them."""
 OWN, INCOMING, OUTGOING, TOTAL, NEAR, FINISH, PRODUCER, MEMORY = range(len(COLUMNS))
 TIMES = slice(OWN, FINISH + 1)
 FINENESS = 10.0
-"""Times are seen in tenths of a mean unit's: ours, so that a median saving is seen as about one."""
+"""Times are in tenths of a mean unit's. Chosen because a median saving is then about one."""
 FULL = 2.0
 """Largest share of a limit that is seen, and that of devices that cannot run the unit."""
 

@@ -26,7 +26,7 @@ class MeasuringOptions:
     """Settings of measurements; ``MeasuredEnv`` documents each keyword.
 
     Raises:
-        UserError: One is out of range: loading a model takes seconds, so that this fails before.
+        UserError: One is out of range. Loading a model takes seconds, so this is checked first.
     """
 
     objective: str = "latency"
@@ -64,8 +64,10 @@ class MeasuredEnv(DevicePlacementEnv):
     Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
 
     ## Description
-    Placements run on the devices of this machine, interleaved with the reference device so that
-    slow drift cancels; see [measurement](../../docs/explanation/measurement.md).
+    A step takes about a second. OpenVINO compiles the placement and times it in turn with the
+    reference device, on the devices of this machine.
+    [Measurement](../../docs/explanation/measurement.md) explains the protocol, noise and verdicts.
+    To train with fewer measurements, [start in a simulation](../../docs/how_to/twin.md).
 
     ```python
     import gymnasium as gym
@@ -74,72 +76,70 @@ class MeasuredEnv(DevicePlacementEnv):
     env = gym.make("DevicePlacement-v0", model="resnet", devices="cpu-testbed")
     ```
 
-    ## References
-    * OpenVINO's [heterogeneous execution](https://docs.openvino.ai).
-    * HSDAG (Duan et al. 2024), whose problem this is.
+    `gym.make_vec("DevicePlacement-v0", num_envs=4)` measures the placements of a step with one
+    reference. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
+    `speedup_vs_best_single`, `feasible` and `repaired`, with `vectorization_mode="sync"` all keys.
+
+    ## Measured Information
+    Latencies of single devices are relative to the reference of the same moment, so slow drift of
+    the machine cancels. `warning` covers single devices, too: a reference that moved or differs
+    from itself, a long tail or a busy machine.
+
+    A stateful model adds `prefill_ms` and `token_ms`, or `step_ms`, NaN if the placement failed.
+    Throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are then the
+    times between two results.
 
     Args:
         model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``; or a list of
-            these, of models that run side by side, ``"resnet:2"`` twice as often as others.
-        devices: Preset, names, file or specifications; None takes the machine's devices, or the
+            these, for models that run side by side, where ``"resnet:2"`` runs twice as often.
+        devices: Preset, names, file or specifications. None takes the machine's devices, or the
             preset ``cpu-testbed`` on a machine with a single one.
-        granularity: What a unit is: ``"op"``, ``"colocated"`` or ``"fused"``.
+        granularity: ``"op"``, ``"colocated"`` or ``"fused"``.
         graph: ``"folded"`` or ``"raw"``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
-        warmup: Largest number of inferences before the first counted one, beside the first of all,
-            with which outputs are compared; they end when times stop falling.
+        warmup: Largest number of inferences between the first one, whose outputs are compared, and
+            the first counted one. They end when times stop falling.
         repeats: Largest number of counted inferences of the candidate and of the reference, each;
             with objective ``"throughput"`` of windows of eight or more results. None is six
             inferences or four windows.
-        noise: Half-width of the uncertainty of a speed-up, as a fraction, at which counting ends
-            earlier. It also ends where a placement is clearly slower than the best one so far.
+        noise: Half-width of the uncertainty of a speed-up, as a fraction, at which timing ends
+            earlier. It also ends if a placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory. Finalists are measured again.
-        isolate: Run OpenVINO in a process of its own, which starts with the first measurement: a
-            placement that crashes it or hangs is tried once more and then is infeasible, and the
-            run goes on. False measures in this process.
+        isolate: Run OpenVINO in a separate process. A placement that crashes it or hangs is tried
+            once more and then is infeasible. False measures in this process.
         timeout_s: Seconds that one step of that process, such as a compilation or an inference,
             may take before it counts as hung.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
             ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
-        scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
-            tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
-            and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
-            ``token_ms`` in addition, outputs are compared at every step, and the memory of a
-            device includes its part of the state at the end. A model that reads no tokens, as of
-            audio, runs ``"steps-16"``, equal steps, with ``step_ms``. Dimensions that ``shapes``
-            does not bind are a batch of one, if they are an input's first, else the tokens: the
-            new ones, or all of them where the input's name has ``mask`` in it. The length of an
-            encoder's output has to be bound, or given by ``inputs``.
-        inputs: Inputs of your own: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
-            names to arrays, or a list of mappings, the samples. An array of a dimension more than
-            its input has samples along its first axis; others count for all. The first sample is
-            what is timed, outputs are compared on each, and with several requests in flight they
-            have different ones. Where the model leaves dimensions dynamic, it stays so and is
-            measured at the sizes of the first sample. Arrays of tokens are those of a whole
-            scenario. None generates inputs, of dimensions with an upper bound at that.
-        extension: File of a library with operators that OpenVINO lacks, which
-            ``ov.Core.add_extension`` loads in each process that reads the model. It is code that
-            runs.
-        objective: ``"latency"``; or ``"throughput"``: several requests are in flight, in an
-            ``ov.AsyncInferQueue``, and latencies are the milliseconds between two results. A
-            device alone has the number of streams and requests that suits it best. Info has
-            ``requests_per_s``, ``requests`` in flight and ``streams``. Of a model with state a
-            request is the whole scenario; of several models it is a round, in which each runs as
-            often as its rate says.
+        scenario: What one run of a stateful model is. ``"chat-128-32"`` is a prompt of 128 tokens
+            on an empty state, then 32 tokens decoded one by one; None is ``"chat"``, 64 and 16
+            tokens. A model that reads no tokens runs ``"steps-16"``, equal steps. Latencies are
+            those of the whole scenario, outputs are compared at every step, and the memory of a
+            device includes its part of the final state. Dimensions that ``shapes`` does not bind
+            are a batch of one if they come first, else the tokens.
+        inputs: Your own inputs: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
+            names to arrays, or a list of mappings, the samples. The first sample is timed, outputs
+            are compared on each. Arrays of tokens are those of a whole scenario. None generates
+            inputs.
+        extension: File of a library with additional operators, for ``ov.Core.add_extension``. It is
+            code that runs.
+        objective: ``"latency"``, or ``"throughput"``: several requests are in flight, and latencies
+            are the milliseconds between two results. A device alone has the number of streams and
+            requests that suits it best. A request is a whole scenario of a stateful model, or a
+            round of several models.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
-            devices; None is one more than devices, and as many as devices of a model with state.
-        tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
-            None is 1e-4 where all devices compute in f32, else 3e-2. Of a quantised model it is
-            three times what rounding, or integers that overflow, were measured to cost it, but at
-            most 0.1, and 3e-2 where that cannot be measured: with state, or without an input of
-            real numbers.
+            devices. None is one more than devices, or as many as devices for a stateful model.
+        tolerance: Largest relative error of a placement's outputs; beyond it the placement is
+            infeasible. None is 1e-4 if all devices compute in f32, else 3e-2. For a quantised model
+            it is three times the measured effect of rounding or integer overflow, at most 0.1, and
+            3e-2 where that cannot be measured: with state, or without real-valued inputs.
         constraints: Operators that are kept on devices or off them, devices of inputs and outputs,
-            and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
-            these; see ``placement_gym.problem.constraints``. Devices alone are references
-            whatever it says.
+            and the largest number of submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or
+            a file of these; see ``placement_gym.problem.constraints``. Single devices remain
+            references regardless.
         costs: ``"profiled"``: observations and repairs read times of operators and transfers that
-            are measured on this machine, once, and kept. None measures none: features of units hold
-            no times.
+            are measured on this machine, once, and kept. None measures none: unit features hold no
+            times.
         kwargs: See ``DevicePlacementEnv``.
 
     Raises:

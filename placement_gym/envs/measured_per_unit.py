@@ -19,13 +19,51 @@ def measured_per_unit(
 ) -> PerUnitEnv:
     """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
 
+    ## Description
+    The measured form of [DevicePlacementPerUnitSim-v0](per_unit.py). `costs="profiled"` measures
+    times of operators and transfers once, which `observe="flat"` and `reward="saving"` need; then
+    only the last placement of an episode is measured.
+
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
+    ```
+
+    Models, devices and measurements are those of [DevicePlacement-v0](env.py). `gym.make_vec` steps
+    environments one after another.
+
+    ## Action Space
+    `Discrete(n_devices)`: the device of the current unit.
+
+    ## Observation Space
+    `Dict` of padded arrays, or with `observe="flat"` a `Box` of eight numbers for each device. See
+    [DevicePlacementPerUnitSim-v0](per_unit.py#observation-space).
+
+    ## Rewards
+    `"improvement"`, which measures a placement at every step, `"saving"` or `"final"`, as in
+    [DevicePlacementPerUnitSim-v0](per_unit.py#rewards).
+
+    ## Starting State
+    All units on the reference device, or another [start](per_unit.py#starting-state).
+
+    ## Episode End
+    The episode terminates after the last unit.
+
+    ## References
+    * Placeto (Addanki et al. 2019).
+
+    ## Version History
+    * v0: Initial version.
+
     Args:
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
         observe: See ``PerUnitEnv``.
-        costs: As for ``MeasuredEnv``, needed by ``observe="flat"`` and ``reward="saving"``; the
-            last placement of an episode is measured.
-        final_reward: The reward of all environments that ``reward="final"`` pays.
+        costs: ``"profiled"``, needed by ``observe="flat"`` and ``reward="saving"``: times of
+            operators and transfers are measured on this machine, once, and kept.
+        final_reward: The reward of ``DevicePlacement-v0`` that ``reward="final"`` pays.
         kwargs: As for ``MeasuredEnv``.
     """
     base = MeasuredEnv(reward=final_reward, costs=costs, **kwargs)

@@ -25,7 +25,7 @@ Observation = dict[str, NDArray[Any]]
 
 COST_COLUMNS = 16
 MAX_PADDED = {"max_nodes": 1_000_000, "max_edges": 10_000_000, "max_devices": COST_COLUMNS}
-"""Sizes to pad to: ours, of the largest generated graph; its arrays have 1 GB."""
+"""Sizes to pad to. Chosen for the largest generated graph; its arrays have 1 GB."""
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,
     "shape": features.MAX_RANK,
@@ -104,12 +104,12 @@ class Observer:
         horizon: Largest value of ``step``.
         max_nodes: Common number of units; None takes the problem's.
         max_edges: Common number of edges; None takes the problem's.
-        graph: Whether observations carry the static graph.
+        graph: Include the static graph in observations.
         unit_ms: See ``compute_node_features``.
         max_devices: Common number of devices; None takes the problem's.
-        devices: Whether observations include limits, room, times and links.
+        devices: Include limits, room, times and links in observations.
         costs: Times for ``devices``; None leaves them zero.
-        decisions: What an action decides, see ``decisions.ActionLayout``; more than the placement
+        decisions: Decisions of an action, see ``decisions.ActionLayout``; more than the placement
             excludes padding.
 
     Raises:

@@ -32,10 +32,12 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     What is not described here is as in ``DevicePlacementEnv``.
 
     ## Description
-    An episode visits every unit once, and by default the whole placement is evaluated after each
-    step. For stock algorithms `observe="flat"` is the form to take:
+    An episode visits every unit of the model once; the action places the current unit. With
+    `observe="flat"` an observation has a few numbers for each device, whatever the size of the
+    graph. This is the form for stock algorithms:
 
     ```python
+    import placement_gym
     import torch
     from stable_baselines3 import A2C
     from stable_baselines3.common.env_util import make_vec_env
@@ -47,30 +49,31 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ```
 
     `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
-    environments together, with the info keys of `SimulatedVectorEnv`: of 16 about four times as
-    many steps a second as of one. Measured environments step one after another.
+    environments together: about four times as many steps a second as one environment. Its info has
+    the keys of `SimulatedVectorEnv`.
+
+    Models, devices and costs are those of [DevicePlacementSim-v0](simulated_env.py).
 
     ## Action Space
-    `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
-    devices that cannot run it, or have too little memory left for it.
+    `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` is False
+    for devices that cannot run it or have too little memory left for it.
 
     ## Observation Space
-    `Dict` of padded arrays, or with `observe="flat"` a float32 `Box`. The `Dict` is that of
-    [all environments](env.py), with three more keys for N units.
+    `Dict` of padded arrays, or with `observe="flat"` a `Box` of eight float32 numbers for each
+    device.
+
+    The `Dict` has the keys of [DevicePlacement-v0](env.py#observation-space), and three more.
+    `step` is the number of units placed / N.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
     | `current_unit` | (1,) | float32 | index of the unit that the next action places / N |
     | `visited` | (N,) | int8 | 1 for units that have been placed |
-    | `start` | (N,) | float32 | start of each unit in the simulated schedule / the latest start |
+    | `start` | (N,) | float32 | simulated start of each unit / the latest start; 0 if measured |
 
-    `step` is the number of units placed / N. `start` is 0 in measured environments.
-
-    With `observe="flat"` a float32 `Box`, from which stock algorithms learn: eight numbers for each
-    device, of one size for all graphs, so that one policy places many of them. The first number of
-    all devices comes first. Times are arcsinh(10 t / the mean unit's), a logarithm with a sign,
-    from about -10 to 10, and most of them are compared with the best single device, on which units
-    are that have not been placed yet.
+    The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
+    arcsinh(10 t / the mean unit's), a logarithm with a sign, from about -10 to 10. Most of them are
+    relative to the best single device, where all units are that have not been placed yet.
 
     | number | bounds | meaning for the current unit on a device |
     | --- | --- | --- |
@@ -86,34 +89,41 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ## Rewards
     | `reward` | value |
     | --- | --- |
-    | `"improvement"` | latency saved by this step, in reference latencies; the default |
-    | `"saving"` | the same, in mean shares of a unit; the default of `"flat"` |
+    | `"improvement"` | latency saved by this step, in reference latencies; default of the `Dict` |
+    | `"saving"` | the same, in mean shares of a unit; default of `"flat"` |
     | `"final"` | 0 until the last unit is placed, then `final_reward` |
 
-    Every step of `"improvement"` evaluates a placement; a mean step is 1 / N, which drowns in the
-    error of an untrained value function. `"saving"` is N times as large, N (latency before -
-    latency after) / latency of the best single device. Costs alone give these latencies, without
-    limits and noise, and only the last one is evaluated; an episode from the best single device
-    sums up to N (1 - 1 / `speedup_vs_best_single`).
+    `"improvement"` evaluates a placement at every step. A mean step is worth 1 / N, which is small
+    compared with the error of an untrained value function.
 
-    `final_reward` is one of the rewards of [all environments](env.py).
+    `"saving"` is N (latency before - latency after) / latency of the best single device. It
+    computes these latencies from costs alone, without limits and noise, and evaluates only the last
+    placement. An episode from the best single device sums up to N (1 - 1 /
+    `speedup_vs_best_single`).
+
+    `final_reward` is a reward of [DevicePlacement-v0](env.py#rewards).
 
     ## Starting State
-    `start="first"` puts all units on the reference device, `"best-single"`, the default of
-    `"flat"`, on the fastest single device, `"random"` draws a device for each, and `"best"` takes
-    the fastest placement since the last seed was set. `reset(options={"placement": ...})` takes
-    precedence: a `Placement`, a dictionary from unit to device name, or device indices.
+    | `start` | all units are on |
+    | --- | --- |
+    | `"first"` | the reference device; the default of the `Dict` |
+    | `"best-single"` | the fastest single device; the default of `"flat"` |
+    | `"random"` | a random device each |
+    | `"best"` | the devices of the fastest placement since the last seed was set |
+
+    `reset(options={"placement": ...})` takes precedence: a `Placement`, a dictionary from unit to
+    device name, or device indices.
 
     ## Episode End
-    The episode terminates after the last unit; `horizon` has no meaning here.
+    The episode terminates after the last unit. `horizon` has no effect.
 
     ## Information
-    The keys, those of [all environments](env.py), describe the placement that was evaluated last,
-    or where the episode starts. With `repair` the unit just placed stays where it is, and the
+    The keys of [DevicePlacement-v0](env.py#information), for the placement that was evaluated last
+    or that the episode starts from. With `repair` the unit just placed stays where it is, and the
     episode continues from the repaired placement.
 
     ## References
-    Placeto (Addanki et al. 2019).
+    * Placeto (Addanki et al. 2019).
 
     ## Version History
     * v0: Initial version.
@@ -257,7 +267,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.observe(), reward, done, False, self.get_info()
 
     def move_current(self, action: Any) -> None:
-        """Move the current unit to a device and go on to the next unit."""
+        """Move the current unit to a device and continue with the next unit."""
         device, n_devices = np.asarray(action), self.base.observer.n_devices
         if device.dtype.kind not in "iu" or device.ndim or not 0 <= device < n_devices:
             raise UserError(
@@ -372,7 +382,7 @@ def observe_unit(
         observer: That of the environment.
         assignment: (n_units,) the placement so far, or (k, n_units) placements.
         current: The unit to place, or the number of units at the end.
-        start_ms: When each unit starts, likewise; None where no schedule is known.
+        start_ms: Start of each unit, in the same shape; None where no schedule is known.
     """
     *several, n_units = assignment.shape
     visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)

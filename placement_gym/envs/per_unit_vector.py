@@ -131,7 +131,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         return observation, reward, terminated, truncated, info
 
     def move_current(self, devices: IntArray) -> None:
-        """Move the current unit to (num_envs,) devices and go on to the next unit."""
+        """Move the current unit to (num_envs,) devices and continue with the next unit."""
         n_devices = self.one.base.observer.n_devices
         is_right = devices.dtype.kind in "iu" and devices.shape == (self.num_envs,)
         if not (is_right and (devices >= 0).all() and (devices < n_devices).all()):

@@ -27,7 +27,7 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     Args:
         env: The environment. Of one that places one unit per step it is the one inside, whose
             placement, measurements and backend are those of the episode, but not its spaces.
-        joint: Whether the caller also passes decisions other than the placement.
+        joint: True if the caller also passes decisions other than the placement.
 
     Raises:
         TypeError: The innermost environment is not a ``DevicePlacementEnv``.

@@ -75,6 +75,6 @@ def check_reward(name: Any, names: Collection[str]) -> None:
     if callable(name):
         raise UserError(
             f"reward must be one of {', '.join(names)}, not a function: any other reward is a "
-            "gymnasium.Wrapper, see docs/how_to/reward.md"
+            "gymnasium.Wrapper, see docs/how_to/own_problem.md"
         )
     check_choice("reward", name, names)

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 GRAPH_IDS = 1 << 24
 """Number of graph ids; float32 holds the share of each exactly."""
 LOG_DIVISOR = 8.0
-"""What observations divide logarithms of whole quantities by: ours, a power of two, which loses no
-digit."""
+"""Divisor of observed logarithms of whole quantities: a power of two, which loses no digit."""
 
 
 class IndexBox(spaces.Box):
     """The space of indices that are divided by their number.
 
     Args:
-        count: What indices are divided by.
+        count: Divisor of indices.
         shape: Shape of an array of them.
     """
 

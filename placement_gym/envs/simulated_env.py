@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 class SimulatedEnv(DevicePlacementEnv):
-    """``DevicePlacementSim-v0``: latencies computed from a cost table.
+    """``DevicePlacementSim-v0``: latencies are computed from a cost table.
 
     Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
 
     ## Description
-    The [simulated twin](../../docs/explanation/simulator.md) of `DevicePlacement-v0`: the machine
-    need not have the devices. It also takes synthetic graphs and published workloads. Without
-    `noise` it is deterministic.
+    A step takes microseconds, and the machine need not have the devices. The environment also takes
+    generated graphs, published workloads and [your own graphs](../../docs/how_to/own_problem.md).
+    It is deterministic unless `noise` is set. [Simulation](../../docs/explanation/simulator.md)
+    explains costs, schedules and the proven optimum.
 
     ```python
     import gymnasium as gym
@@ -40,13 +41,30 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
-    together, and `gym.make_vec("DevicePlacement-v0", 4)` measures them with one reference. Of the
-    info they have `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
-    `speedup_vs_best_single`, `feasible` and `repaired`, and with `vectorization_mode="sync"` all.
-    An episode that ends begins again in the same step; `final_obs` and `final_info` hold its end.
+    together. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
+    `speedup_vs_best_single`, `feasible` and `repaired`, with `vectorization_mode="sync"` all keys.
+    An episode restarts in the step that ends it; `final_obs` and `final_info` hold its end.
+
+    ## Information
+    The keys of [DevicePlacement-v0](env.py#information), of which these describe a simulated
+    placement:
+
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms` | latency of the placement |
+    | `reference_ms` | latency of the reference device |
+    | `best_single_ms` | latency of the fastest single device within memory limits |
+    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
+    | `n_submodels`, `n_transfers`, `transfer_bytes` | submodels, and tensors that change device |
+    | `memory_bytes`, `excess_bytes` | bytes on each device, and bytes beyond a limit |
+    | `feasible`, `error`, `repaired` | True if the placement fits, else why not; True if repaired |
+    | `devices` | names of the devices, in the order of action values |
+
+    ## Device Features
+    `observe_devices=True` adds [limits, times and links](env.py#device-features).
 
     ## Priority and Fusion
-    With `schedule="event"` an action can decide more than the placement.
+    With `schedule="event"` an action can decide more than the placement:
 
     ```python
     env = gym.make(
@@ -59,61 +77,61 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
-    each unit if `"priority"` is decided, and a bit for each of `edges` if `"fusion"` is.
-    The observation gains the decisions so far.
+    each unit if `"priority"` is decided, and a bit for each of `edges` if `"fusion"` is. The
+    observation gains the decisions so far:
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
     | `priority` | (N,) | float32 | level of each unit / 8 |
     | `fused` | (E,) | int8 | 1 for edges that are to be fused |
 
-    A free device starts the ready unit of the highest level; among equals, the first in
-    topological order. A fused edge saves the launch of its reader, and the writing and reading
-    of the tensor, where both ends share a device and the graph stays acyclic. Fused operators
-    start when all of their inputs have arrived, and their outputs are available when all of them
-    have finished. Fusion needs the analytic costs of a model without state.
+    A free device starts the ready unit of the highest level; among equals, the first in topological
+    order. A fused edge saves the launch of its reader, and the writing and reading of the tensor,
+    if both ends share a device and the graph stays acyclic. Fused operators start when all their
+    inputs have arrived, and their outputs are available when all of them have finished. Fusion
+    needs the analytic costs of a stateless model.
 
-    `gdp`, `annealing` and `hill-climb` decide all three, and `heft` uses its rank as priority.
-    Other agents and solvers, `compare` and studies refuse such an environment.
-    [GO's page](../../docs/results/go.md) shows what these decisions gain.
+    `gdp`, `annealing` and `hill-climb` decide all three; `heft` uses its rank as priority. Other
+    agents and solvers, `compare` and studies refuse such an environment.
 
     ## References
+    * HSDAG (Duan et al. 2024), whose problem this is.
     * Schedules follow OpenVINO's HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023),
-      Baechi (Jeon et al. 2020) and Tarnawski et al. (2020); see
-      `placement_gym.problem.costs.semantics`.
+      Baechi (Jeon et al. 2020) and Tarnawski et al. (2020).
     * Priority and fusion follow Zhou et al. (2020), "Transferable Graph Optimizers for ML
       Compilers".
 
     ## Version History
-    * v0: Initial version.
+    * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
+      optional observation keys.
 
     Args:
-        model: As for ``MeasuredEnv``; or a ``CostGraph`` of your own, or its ``.json``; or a
-            published workload's ``.json``; or a synthetic graph as ``"synthetic-layered-1000"``,
-            ``"synthetic-series-parallel-80000"``, ``"unrolled-lstm-50000"``,
-            ``"stacked-bert-80000"`` (about that many operators); or a generated one as
+        model: As for ``MeasuredEnv``; or a ``CostGraph``, or its ``.json``; or a published
+            workload's ``.json``; or a synthetic graph such as ``"synthetic-layered-1000"``,
+            ``"synthetic-series-parallel-80000"``, ``"unrolled-lstm-50000"`` or
+            ``"stacked-bert-80000"``, with about that many operators; or a generated one such as
             ``"family-attention-120-seed7"``, see ``graph.generated``.
-        devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and the own devices
-            of a workload or a ``CostGraph``, which needs costs on all that are named. Kinds are
+        devices: Preset, names, file or specifications. None takes ``cpu+dgpu``, or the devices
+            of a workload or ``CostGraph``, which needs costs on all named devices. Kinds are
             CPU, GPU and NPU (and ACC for a workload), with an index as in ``"GPU.1"``; any other
             name must state its ``roofline``, unless the costs are given. A workload also takes
             counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
-        granularity: As for ``MeasuredEnv``; a workload's units are its colour classes, or with
-            ``"op"`` its nodes, as those of a ``CostGraph`` always are.
+        granularity: As for ``MeasuredEnv``. Units of a workload are its colour classes, or its
+            nodes with ``"op"``; units of a ``CostGraph`` are its nodes.
         graph: As for ``MeasuredEnv``.
         objective: ``"latency"``, or ``"throughput"``: the time between two results.
-        costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
-            workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its file.
-            None takes the analytic or published ones.
-        schedule: What a latency means: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
+        costs: ``"analytic"``: constants of this package; ``"profiled"``: measured on this machine;
+            for a workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its
+            file. None takes the analytic or published ones.
+        schedule: Meaning of a latency: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
             axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         shapes: As for ``MeasuredEnv``.
         inputs: As for ``MeasuredEnv``. Costs are those at their sizes; memory by lifetime counts
             tensors at the upper bounds of their dimensions.
-        scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
-            and for each decoded token the mean of the first and the last one's, at their shapes;
-            each inference pays for launches, weights and transfers again.
+        scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: those of the
+            prefill, and for each decoded token the mean of the first and the last one's. Each
+            inference pays for launches, weights and transfers again.
         extension: As for ``MeasuredEnv``.
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
@@ -143,7 +161,7 @@ class SimulatedEnv(DevicePlacementEnv):
     ) -> None:
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(spec, devices, costs, constraints)
-        # The twin brings a schedule of its own where its costs are published for one.
+        # Published costs belong to a schedule, which the twin brings along.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_times()

@@ -21,7 +21,7 @@ def simulated_per_unit(
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
         observe: See ``PerUnitEnv``.
-        final_reward: The reward of all environments that ``reward="final"`` pays.
+        final_reward: The reward of ``DevicePlacementSim-v0`` that ``reward="final"`` pays.
         kwargs: As for ``SimulatedEnv``.
     """
     return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)

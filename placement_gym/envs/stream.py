@@ -50,14 +50,14 @@ FRAME = (1100, 750)
 
 
 class StreamEnv(gym.Env[Any, Any]):
-    """``DevicePlacementStream-v0``: an episode places one generated problem, in one step.
+    """``DevicePlacementStream-v0``: places another generated graph in every episode, in one step.
 
     ## Description
     Every episode is another problem: a generated graph of 50 to 800 operators, a host with two or
-    four GPUs, often with memory limits, and a schedule. A policy is to place graphs that it has
-    never seen, so problems are in splits, and a seed is a problem, as in Procgen. Latencies are
-    [simulated](../../docs/explanation/simulator.md). An action may be the weights of a list
-    scheduler, so that stock algorithms learn in seconds.
+    four GPUs, often with memory limits, and a schedule. The goal is a policy that places graphs it
+    has never seen. As in Procgen, a seed is a problem, and training, validation and test problems
+    are disjoint. Latencies are [simulated](../../docs/explanation/simulator.md). By default an
+    action sets the weights of a list scheduler, so stock algorithms learn in seconds:
 
     ```python
     import gymnasium as gym
@@ -68,55 +68,53 @@ class StreamEnv(gym.Env[Any, Any]):
     model = PPO("MlpPolicy", envs, n_steps=1024, batch_size=128, n_epochs=4, learning_rate=1e-3)
     ```
 
-    `gym.make_vec("DevicePlacementStream-v0", num_envs=64)` plays many episodes a step.
+    `gym.make_vec("DevicePlacementStream-v0", num_envs=64)` plays many episodes per step.
 
     ## Action Space
-    With `action="weights"` a `Box(-1, 1, (9,))`. Units are placed in the order of their first
-    operators. The score of a device is when the unit would be ready there, and the unit's time,
-    with the terms below; the smallest score wins among devices with room for it. Zeros are a
-    price and tastes in the middle of their ranges, not earliest finish.
+    `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places units in the order
+    of their first operators. The cost of a device is the time at which the unit would be ready
+    there, plus the unit's time, plus the terms below. The unit goes to the device with the lowest
+    cost among those with room for it. Zeros are the middle of each range, not earliest finish.
 
-    | number | weight | at -1 and 1 |
+    | number | weight of | at -1 and 1 |
     | --- | --- | --- |
-    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-6, 1 |
-    | 1 | the unit's time, in addition | -.5, .5 |
-    | 2 | times of transfers of its inputs | -.5, .5 |
-    | 3 | leaving the device of the latest input, in mean times of an operator | -.3, .3 |
-    | 4 | the share of the free memory that it takes, likewise | -.5, .5 |
-    | 5 | largest random taste of a device, likewise | 2^-3, 2 |
-    | 6 | probability that tastes are drawn again before a unit | 2^-5, 1/2 |
-    | 7 | being the host, likewise | -.5, .5 |
-    | 8 | how long the device works already | -.2, .2 |
+    | 0 | the price of a limited device's memory, in typical gains of a byte | 2^-6, 1 |
+    | 1 | the unit's time, in addition | -0.5, 0.5 |
+    | 2 | times of transfers of its inputs | -0.5, 0.5 |
+    | 3 | leaving the device of the latest input, in mean operator times | -0.3, 0.3 |
+    | 4 | the share of the free memory that it takes, in mean operator times | -0.5, 0.5 |
+    | 5 | the maximum random device bias, in mean operator times | 2^-3, 2 |
+    | 6 | the probability of a new random bias before a unit | 2^-5, 1/2 |
+    | 7 | running on the host, in mean operator times | -0.5, 0.5 |
+    | 8 | how long the device has been busy | -0.2, 0.2 |
 
-    With `action="units"` a `MultiDiscrete`: a device for each of `sizes[1]` units, of which those
-    that are not there are ignored; `env.unwrapped.action_masks()` masks devices that cannot run a
-    unit. What does not fit into memory is repaired with either.
+    With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units, of which
+    absent ones are ignored. `env.unwrapped.action_masks()` is False for devices that cannot run a
+    unit. Placements that do not fit into memory are repaired in both forms.
 
     ## Observation Space
-    With `observation="statistics"` a `Box(-10, 10, (11,), float32)`, the statistics that
-    `placement_gym.solvers.list_policy.statistics` names: sizes, limits, transfers, width,
-    schedule. With `observation="graph"` the dictionary of [all environments](env.py), padded and
-    with its devices.
+    `Box(-10, 10, (11,), float32)` with `observation="statistics"`, the default: sizes, limits,
+    transfers, width and schedule, named by `placement_gym.solvers.list_policy.statistics`. With
+    `observation="graph"` it is the dictionary of [DevicePlacement-v0](env.py#observation-space),
+    padded and with its devices.
 
     ## Rewards
     log(floor / latency). The floor is the best of list scheduling by earliest finish
-    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices, so that
-    `exp` of a mean reward is a geometric mean of speed-ups over it. A placement that does not fit
+    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices. `exp`
+    of a mean reward is the geometric mean of the speed-ups over it. A placement that does not fit
     even when repaired counts as ten floors.
 
-    `placement_gym.solvers.lookahead` is a stronger floor, of tens of milliseconds
-    ([table](../../docs/results/stream.md)).
+    `placement_gym.solvers.lookahead` is a stronger floor and takes tens of milliseconds
+    ([results](../../docs/results/index.md)).
 
     ## Starting State
-    A problem that is drawn from the first `n_problems` of the split, the same for `episodes`
-    episodes. A problem is a seed, from 0 to 9999 in `"validation"`, from 10000 to 19999 in
-    `"test"` and from 20000 in `"train"`. `reset(options={"problem": 10_007})` begins with that one,
-    and refuses those of other splits. `reset(seed=...)` seeds which problems are drawn and
-    nothing else: the same action for the same problem has the same reward, as random tastes
-    are seeded by the problem.
+    A problem drawn from the first `n_problems` of the split, the same for `episodes` episodes.
+    Seeds are 0 to 9999 in `"validation"`, 10000 to 19999 in `"test"` and from 20000 in `"train"`.
+    `reset(options={"problem": 10_007})` chooses a problem of the split. `reset(seed=...)` seeds
+    only which problems are drawn: the same action for the same problem always has the same reward.
 
     ## Episode End
-    After one step.
+    The episode terminates after one step.
 
     ## Information
     `reset` and `step` return the same keys.
@@ -131,18 +129,18 @@ class StreamEnv(gym.Env[Any, Any]):
     | `problem` | the problem's seed |
 
     ## References
-    * Weights follow list scheduling by scores: HEFT (Topcuoglu et al. 2002) and Baechi (Jeon et
-      al. 2020).
+    * Weights follow list scheduling by scores: HEFT (Topcuoglu et al. 2002) and Baechi (Jeon et al.
+      2020).
     * Splits by seeds follow Procgen (Cobbe et al. 2020).
 
     ## Version History
     * v0: Initial version.
 
     Args:
-        split: ``"train"``, ``"validation"`` or ``"test"``, whose graphs are also of families that
+        split: ``"train"``, ``"validation"`` or ``"test"``. Test graphs are also of families that
             the others lack.
-        n_problems: How many problems there are; None takes all of the split.
-        families: Of graphs, see ``graph.generated``; None takes those of the split.
+        n_problems: Number of problems; None takes all of the split.
+        families: Families of graphs, see ``graph.generated``; None takes those of the split.
         sizes: Fewest and most operators of a graph.
         devices: As for ``SimulatedEnv``; None draws them.
         schedule: A key of ``problem.costs.semantics.PRESETS``; None draws ``"list"`` or
@@ -151,8 +149,8 @@ class StreamEnv(gym.Env[Any, Any]):
         observation: ``"statistics"`` or ``"graph"``.
         episodes: Episodes of a problem before the next one is drawn.
         make_problem: A function that makes the problem of a seed, a ``CostGraph`` or a
-            ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
-            ``devices`` and ``schedule``; graphs must keep to ``sizes``.
+            ``graph.families.problems.SampledProblem``. It replaces ``families``, ``devices`` and
+            ``schedule``; graphs must keep to ``sizes``.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:
@@ -279,7 +277,7 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.finish(place, cost)
 
     def make_tastes(self) -> np.random.Generator:
-        """The source of random tastes: equal for a problem, so that equal actions are equal."""
+        """The source of random biases, the same for a problem: equal actions have equal rewards."""
         return np.random.default_rng(self.problem_seed)
 
     def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from placement_gym.problem.costs import CostGraph
 
 CACHE_SIZE = 1024
-"""Problems in the cache: ours, a fifth of a gigabyte."""
+"""Problems in the cache, a fifth of a gigabyte."""
 MakeProblem = Callable[[int], "SampledProblem | CostGraph"]
 """Makes the problem of a seed."""
 
@@ -94,13 +94,13 @@ class StreamProblem:
 
     @cached_property
     def backend(self) -> SimulatedBackend:
-        """What evaluates a placement whole, for what an environment shows."""
+        """The backend that evaluates whole placements for the info."""
         simulator = self.simulator
         return SimulatedBackend(self.problem, simulator.costs, simulator.semantics)
 
     @cached_property
     def observer(self) -> Observer:
-        """What observes the graph and its devices, padded, and lays out actions."""
+        """The observer of the padded graph and its devices, which also lays out actions."""
         costs, units = self.simulator.costs, self.problem.units
         return Observer(
             self.problem,

@@ -91,7 +91,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         )
 
     def place(self, actions: NDArray[Any]) -> list[Any]:
-        """What ``step`` of each environment returns; all list schedules are made in one call."""
+        """Results of ``step`` of each environment; one call makes all list schedules."""
         if not self.envs[0].weighted:
             return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
         results = find_best_of_each(

@@ -19,9 +19,9 @@ def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     """Make the simulated twin of a measured environment.
 
     Latencies are computed from the environment's cost table, as HETERO runs: one device after
-    another. All else is the environment's own, ``graph_id`` and features included: a model that is
-    trained in the twin goes on in the environment by ``set_env``, and the same action means the
-    same placement. The machine is profiled if it keeps no profile of the problem.
+    another. All else, including ``graph_id`` and features, is the environment's: a model that is
+    trained in the twin continues in the environment after ``set_env``, and equal actions mean equal
+    placements. The machine is profiled if it keeps no profile of the problem.
 
     Args:
         env: A measured environment. Its wrappers are left out.

@@ -84,7 +84,7 @@ class PlacementVectorEnv(
         num_envs: Placements per step.
         horizon: Placements per episode; None takes the environment's.
         reward: Name of a reward; None takes the environment's.
-        observe_graph: Whether observations carry the graph; None takes the environment's.
+        observe_graph: Include the graph in observations; None takes the environment's.
         max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
 
     Raises:

@@ -69,7 +69,7 @@ REFUSED = {
     *((Post, name) for name in NETWORKS),
 }
 """Pairs of an algorithm and a policy that do not work."""
-PAGE = Path(__file__).parents[2] / "docs/ecosystem.md"
+PAGE = Path(__file__).parents[2] / "docs/how_to/other_libraries.md"
 LEARNERS = [*product(NETWORKS, (REINFORCE, PPO)), ("logits", Post)]
 OF_A_POLICY = cases(LEARNERS, lambda _, algorithm: algorithm is PPO)
 """Each policy under one algorithm, under the other in the slow tests."""

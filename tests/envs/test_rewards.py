@@ -33,7 +33,9 @@ def test_reward_follows_its_formula(name: str, of_faster: float, of_failed: floa
 
 @pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
 def test_a_function_is_sent_to_the_page_on_rewards(env_id: str) -> None:
-    with pytest.raises(UserError, match=r"not a function: .*Wrapper, see docs/how_to/reward\.md"):
+    with pytest.raises(
+        UserError, match=r"not a function: .*Wrapper, see docs/how_to/own_problem\.md"
+    ):
         gym.make(env_id, model="tiny", reward=lambda outcome: 1.0)
 
 

@@ -50,13 +50,12 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     """``DevicePlacementOnline-v0``: chooses a plan for every request that arrives.
 
     ## Description
-    Several models are served on common devices. At ``make`` solvers propose plans for each model,
-    ``env.unwrapped.plans``: the devices alone, splits, a pipeline. Each step is a request that has
-    just arrived, and the action is the plan that it runs by. Devices have queues, other programs
-    slow them down for a while, and weights that a device does not hold have to be loaded, in place
-    of those that were not used for longest. There is no native vector form, as a step takes only
-    30 microseconds: `gym.make_vec` makes environments that step one after another, 16 of them .7
-    times as many steps a second as one.
+    Several models are served on common devices. When the environment is made, solvers propose plans
+    for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is a
+    request that has just arrived; the action is the plan that serves it. Devices have queues, other
+    programs slow them down for a while, and weights that a device does not hold have to be loaded
+    in place of those that were not used for longest. [Several
+    models](../../../docs/how_to/several_models.md) shows how to deploy plans.
 
     ```python
     import gymnasium as gym
@@ -66,19 +65,22 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     print(env.unwrapped.plans)
     ```
 
+    A step takes 30 microseconds, so there is no native vector form: 16 environments of
+    `gym.make_vec` step one after another, and take 0.7 times as many steps a second as one.
+
     ## Action Space
     ``Discrete(n_plans)``. ``action_masks()`` is False for plans that the model of the request does
-    not have, and such a request runs by the first plan that it has.
+    not have. Such a request runs by the first plan that it has.
 
     ## Observation Space
-    A float32 ``Box``; ``env.unwrapped.parts`` has the slice of each part. Times are relative
-    to the latency of the fastest plans: for ``latency`` and ``loading`` that of the request's
-    model, else the mean of all models.
+    ``Box`` of float32; ``env.unwrapped.parts`` has the slice of each part. Times are relative to
+    the latency of the fastest plans: for ``latency`` and ``loading`` that of the request's model,
+    otherwise the mean of all models.
 
     | part | entries | meaning |
     | --- | --- | --- |
     | `queue` | devices | log(1 + work in the queue of each device) |
-    | `load` | devices | times as long that work takes there now, less 1 |
+    | `load` | devices | factor by which work there takes longer now, less 1 |
     | `model` | models | 1 for the model of the request |
     | `latency` | plans | log(latency) by each plan if nothing changes; 10 for no plan |
     | `loading` | plans | log(1 + time to load weights) for each plan |
@@ -89,40 +91,47 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `rate` | 1 | log(requests in a mean latency, recently) |
 
     ## Rewards
-    Minus the logarithm of the request's slow-down: its latency over that of its model's fastest
-    plan on idle devices that hold the weights.
+    Minus the logarithm of the request's slow-down: its latency divided by that of its model's
+    fastest plan on idle devices that hold the weights.
 
     ## Starting State
     Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
-    split, without it a random one.
+    split; otherwise a random one is played.
 
     ## Episode End
-    Truncated after the last request of the trace.
+    The episode is truncated after the last request of the trace.
 
     ## Information
-    Of the request that the step placed: ``latency_ms``, ``slowdown``, ``late`` (whether its
-    slow-down is above 4), ``queue_ms`` (work in all queues when it came), ``loaded_bytes``,
-    ``plan`` (that it runs by) and ``refused`` (whether the action was masked). Zeros after
-    ``reset``.
+    For the request that the step placed; zeros after ``reset``.
+
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms` | latency of the request |
+    | `slowdown` | that latency / latency of the model's fastest plan |
+    | `late` | True if the slow-down is above 4 |
+    | `queue_ms` | work in all queues when the request arrived |
+    | `loaded_bytes` | bytes of weights that were loaded |
+    | `plan` | the plan that served it |
+    | `refused` | True if the action was masked |
 
     ## Version History
     * v0: Initial version.
 
     Args:
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
-        devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, is that of the
-            weights of all models together.
+        devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, applies to the weights of
+            all models together.
         rate: Requests that arrive in a mean latency of the fastest plans. At 1 the fastest devices
             alone would be just busy.
-        trace: ``"train"``, ``"validation"`` or ``"test"``, traces drawn by seeds of their own; or a
+        trace: ``"train"``, ``"validation"`` or ``"test"``, traces drawn from separate seeds; or a
             CSV file with the columns ``time_ms`` and ``model``.
-        requests: Of an episode; a file has its own number.
-        pace: Times as long that work takes on a device while another program has it.
-        observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
+        requests: Requests of an episode; a file has a fixed number.
+        pace: Factor by which work takes longer while another program uses the device.
+        observe_load: Whether ``load`` and ``latency`` show the effect of other programs.
         plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
-        costs: ``"analytic"``: times from shipped constants; ``"profiled"``: measured on this
-            machine, which must have the devices.
-        render_mode: None; ``"ansi"``: the plans, and the last request, which ``"human"`` prints;
+        costs: ``"analytic"``: times from constants of this package; ``"profiled"``: measured on
+            this machine, which must have the devices.
+        render_mode: None; ``"ansi"``: the plans and the last request, which ``"human"`` prints;
             or ``"rgb_array"``: the queues of the devices.
 
     Raises:
@@ -209,7 +218,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return int(self.trace.models[self.request - self.over])
 
     def observe(self) -> Seen:
-        """What is seen as the request arrives."""
+        """Observe the devices as the request arrives."""
         self.state = self.devices.look(self.request - self.over)
         if not self.observe_load:
             self.state.pace[:] = 1.0

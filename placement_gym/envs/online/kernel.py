@@ -13,9 +13,9 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, IntArray, compile_once
 
 HISTORY_WEIGHT = 0.95
-"""Weight of earlier requests in the recent mix and rate: ours, about the last twenty count."""
+"""Weight of earlier requests in the recent mix and rate: about the last twenty count."""
 MAX_LOG = 10.0
-"""Bound of logarithms of ratios that are observed: ours, 22,000 times."""
+"""Bound of observed logarithms of ratios, 22,000 times."""
 
 
 class Tables(NamedTuple):
@@ -88,7 +88,7 @@ def find_pace(toggles_ms: FloatArray, pace: float, at_ms: float) -> float:
 
 @compile_once(nogil=True)
 def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: float) -> float:
-    """When work ends that a device begins."""
+    """The time at which work ends that a device begins."""
     number = np.searchsorted(toggles_ms, begin_ms, side="right")
     while True:
         now = pace if number % 2 else 1.0
@@ -118,7 +118,7 @@ def hold(tables: Tables, used: IntArray, stage: int) -> bool:
     """Load a stage's weights, unless they are there, in place of those unused for longest.
 
     Returns:
-        Whether they had to be loaded.
+        True if they had to be loaded.
     """
     absent = used[stage] < 0
     used[stage] = used.max() + 1

@@ -1,4 +1,4 @@
-"""What a policy sees before it chooses the plan of a request."""
+"""Observations of a policy before it chooses the plan of a request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from placement_gym.base import compile_once
 from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, displace, predict
 
 MIN_HIGH = 0.01
-"""Smallest upper bound: ours, as a space of one value gives a warning."""
+"""Smallest upper bound, because a space of one value gives a warning."""
 HALF_USES = 10.0
-"""Uses of other stages after which a resident one counts half: ours."""
+"""Uses of other stages after which a resident one counts half. Hand-tuned."""
 Seen = NDArray[np.float32]
 
 
@@ -39,9 +39,7 @@ def list_parts(tables: Tables) -> dict[str, slice]:
 
 
 def make_space(tables: Tables, pace: float) -> spaces.Box:
-    """The observation space. Bounds of work are those of the plans, so that spaces tell plans
-    apart.
-    """
+    """The observation space; bounds of work are those of the plans, so plans have unlike spaces."""
     parts = list_parts(tables)
     low, high = np.zeros((2, parts["rate"].stop), np.float32)
     high[:] = 1.0
@@ -66,7 +64,7 @@ def observe(tables: Tables, state: State, model: int) -> Seen:
     at = 2 * n_devices
     seen[at + model] = 1.0
     at += n_models
-    # What its plans take, load and displace.
+    # Times of its plans, and of the weights that they load and displace.
     for plan in range(n_plans):
         seen[at + plan] = MAX_LOG
         if tables.allowed[model, plan]:

@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PlanStage:
-    """What one device does in a plan.
+    """The work of one device in a plan.
 
     Attributes:
         device: Its name.

@@ -34,9 +34,9 @@ def propose_plans(
 ) -> PlanTable:
     """Let the solvers propose plans for each model.
 
-    These are the devices alone; for each two of them the fastest split of which every device holds
-    no more than the model's share of its memory, so that the splits of all models fit at once; and
-    the pipeline with the shortest stages.
+    These are the single devices; for each pair of them the fastest split in which every device
+    holds no more than the model's share of its memory, so the splits of all models fit at once;
+    and the pipeline with the shortest stages.
 
     Args:
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.

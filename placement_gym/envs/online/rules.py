@@ -1,6 +1,6 @@
 """Rules that choose plans: what a learned policy has to beat.
 
-Each has SB3's ``predict``, so that ``evaluate_policy`` and every loop of SB3's models take it. All
+Each has SB3's ``predict``, so ``evaluate_policy`` and every loop of SB3's models take it. All
 but ``lookahead`` and ``rollouts`` read observations alone.
 """
 
@@ -20,11 +20,11 @@ from placement_gym.envs.online.kernel import State, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
 
 MAX_ASSIGNMENTS = 5000
-"""Assignments of plans to models that are tried, at most: ours."""
+"""Largest number of assignments of plans to models that are tried. Hand-tuned."""
 N_TRACES, TRACE_REQUESTS = 8, 400
-"""Traces of the split that they are tried on, and requests of each, at most: ours."""
+"""Largest number of traces of the split to try them on, and of requests of each. Hand-tuned."""
 N_FUTURES, FUTURE_REQUESTS = 6, 20
-"""Futures of a rollout, and requests of each: ours, a millisecond for a decision."""
+"""Futures of a rollout, and requests of each. Chosen for a decision within a millisecond."""
 
 
 class Rule:

@@ -16,14 +16,14 @@ SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
 """Seed of the first trace; the traces of a split are a million seeds."""
 PER_SPLIT = 1_000_000
 CHANGE_CHANCE = 0.02
-"""Chance at each request that the mix of models and the rate change: ours, every 50 or so."""
+"""Chance at each request that the mix of models and the rate change, about every 50 requests."""
 CONCENTRATION = 0.7
-"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix; ours."""
+"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix. Hand-tuned."""
 RATE_FACTORS = (0.6, 1.5)
-"""Range of the factor of the rate, which is uniform: ours."""
+"""Range of the uniform factor of the rate. Hand-tuned."""
 IDLE_LATENCIES, BUSY_LATENCIES = 90.0, 40.0
-"""Mean times without and with another program on a device, in mean latencies of a
-request: ours, other programs have a device 3/10 of the time."""
+"""Mean times without and with another program on a device, in mean latencies of a request. Other
+programs have a device 3/10 of the time."""
 
 
 def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Trace:
