@@ -20,12 +20,12 @@ ENVS: tuple[dict[str, Any], ...] = (
     },
     {
         "id": "DevicePlacementPerUnit-v0",
-        "entry_point": "placement_gym.envs.measured_per_unit:measured_per_unit",
+        "entry_point": "placement_gym.envs.by_unit:measured_per_unit",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementPerUnitSim-v0",
-        "entry_point": "placement_gym.envs.simulated_per_unit:simulated_per_unit",
+        "entry_point": "placement_gym.envs.by_unit:simulated_per_unit",
         "vector_entry_point": "placement_gym.envs.per_unit_vector:PerUnitVectorEnv",
     },
     {

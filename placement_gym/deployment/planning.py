@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,14 +22,29 @@ from placement_gym.backends.measured import (
     load_or_measure,
     n_measurements,
 )
-from placement_gym.base import check_output_folder, flat_keywords, keep_results, safe_name
+from placement_gym.base import (
+    check_output_folder,
+    flat_keywords,
+    keep_results,
+    make_output_folder,
+    replace_files,
+    safe_name,
+    to_plain,
+    warn_user,
+    write_json,
+)
+from placement_gym.deployment.candidates import Candidate, explain_candidates
 from placement_gym.deployment.granularity import build_backend_to_split
-from placement_gym.deployment.memory import check_room
+from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
 from placement_gym.deployment.phases import report_phases
-from placement_gym.deployment.plan_files import Document, export_winner, make_document, write_files
-from placement_gym.deployment.selection import select
-from placement_gym.problem import Problem
+from placement_gym.deployment.plan_rows import state_plan_verdict
+from placement_gym.deployment.selection import Selection, select
+from placement_gym.hardware import collect_cautions
+from placement_gym.models import ModelSpec
+from placement_gym.problem import Placement, Problem, describe_gain, describe_saved
+from placement_gym.problem.costs import CostTable, costs_beside
+from placement_gym.view.figures import draw_if_possible, draw_placement
 
 RIVALS = 5
 """Candidates other than single devices, for estimates of time: typical of most problems."""
@@ -204,3 +221,117 @@ def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
         return []
     reference = problem.device_names[problem.reference_device]
     return [f"outputs may differ from those of {reference} by {tolerance:.2g} relative"]
+
+
+Document = dict[str, Any]
+
+
+def make_document(
+    problem: Problem, selection: Selection, objective: str, notes: Sequence[str], stem: Path
+) -> Document:
+    """Make the report; see ``plan``."""
+    rows = [*selection.rows, selection.pair.row] if selection.pair else selection.rows
+    candidates = (
+        [*selection.candidates, selection.pair.candidate]
+        if selection.pair
+        else selection.candidates
+    )
+    document: Document = to_plain(
+        {
+            "model": problem.units.graph.model,
+            "objective": objective,
+            "devices": problem.device_names,
+            "notes": [
+                *collect_cautions(problem.devices),
+                *describe_fit(problem),
+                *describe_use(problem, selection.winner.label, selection.winner.assignment),
+                *notes,
+            ],
+            "saved": describe_winner(problem, selection),
+            "plan": selection.winner.label,
+            "verdict": state_plan_verdict(selection.rows, selection.chosen.label),
+            "bound_ms": selection.bound_ms,
+            "file": f"{stem}.json",
+            "unsaved": "",
+            "rows": rows,
+            "meanings": explain_candidates(candidates),
+            "memory": report_memory(
+                problem,
+                {
+                    name: candidate.assignment
+                    for candidate in candidates
+                    for name in candidate.names
+                },
+            ),
+        }
+    )
+    return document
+
+
+def describe_winner(problem: Problem, selection: Selection) -> str:
+    """Describe the saved plan in one line."""
+    singles = [row for row in selection.rows if row["alone"] and row["speedup"] is not None]
+    best = max(singles, key=lambda row: row["speedup"])["label"] if singles else ""
+    if selection.pair is not None and selection.winner is not selection.chosen:
+        gain = describe_gain(selection.pair.row["speedup"], selection.pair.row["noise"], best)
+        return f"Saved: two placements, one for the prompt and one for tokens{gain}"
+    row = next(row for row in selection.rows if row["label"] == selection.chosen.label)
+    placement = Placement.of(problem, selection.chosen.assignment)
+    return describe_saved(placement, row["speedup"], row["noise"], best)
+
+
+def make_placement(problem: Problem, candidate: Candidate, streams: int | None) -> Placement:
+    """Make the placement to save; a single device keeps its measured number of streams."""
+    placement = Placement.of(problem, candidate.assignment)
+    if streams is None or not candidate.alone:
+        return placement
+    devices, device = list(problem.devices), int(candidate.assignment[0])
+    devices[device] = devices[device].with_streams(streams)
+    return replace(placement, devices=tuple(devices))
+
+
+def write_files(
+    document: Document, problem: Problem, costs: CostTable, selection: Selection
+) -> None:
+    """Write the placement, its costs, the report, and a picture."""
+    file = Path(document["file"])
+    placement = make_placement(problem, selection.chosen, selection.result.streams)
+    phase_files = document.get("phases", {}).get("files", [])
+    with replace_files(make_output_folder(file.parent)) as folder:
+        placement.save(folder / file.name)
+        costs.save(folder / costs_beside(file).name)
+        write_json(folder / f"{file.stem}-report.json", document)
+        for phase, phase_file in zip(list_phases(problem, selection), phase_files, strict=True):
+            phase.save(folder / Path(phase_file).name)
+    title = [
+        document["saved"],
+        f"{document['model']}: {document['verdict']}",
+        *collect_cautions(problem.devices),
+    ]
+    draw = partial(draw_placement, problem, selection.chosen.assignment, "\n".join(title))
+    if note := draw_if_possible(draw, file.with_suffix(".png")):
+        warn_user(note)
+
+
+def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
+    """Return the placements of the prompt and of tokens if two win, otherwise none."""
+    if selection.winner is selection.chosen:
+        return []
+    return [Placement.of(problem, assignment) for assignment in selection.winner.assignment]
+
+
+def export_winner(
+    problem: Problem, selection: Selection, folder: str | Path, spec: ModelSpec
+) -> None:
+    """Export the plan for OpenVINO alone."""
+    from placement_gym.deployment.export import export_phases, export_placement
+
+    given: dict[str, Any] = {
+        name: getattr(spec, name) for name in ("model", "shapes", "inputs", "extension")
+    }
+    if phases := list_phases(problem, selection):
+        prefill, decode = phases
+        export_phases(prefill, decode, folder, **given)
+        return
+    placement = make_placement(problem, selection.chosen, selection.result.streams)
+    export_placement(placement, folder, requests=selection.result.requests, **given)

@@ -11,12 +11,11 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.base import UserError, raise_interrupt, unknown_name
+from placement_gym.envs.by_unit import measured_per_unit, simulated_per_unit
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.measured_env import MeasuredEnv
-from placement_gym.envs.measured_per_unit import measured_per_unit
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.simulated_per_unit import simulated_per_unit
 
 ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
     measured_per_unit: MeasuredEnv,

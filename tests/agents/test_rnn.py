@@ -16,9 +16,9 @@ from agents.common import PlacementMemory, UnitCategorical
 from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
-from agents.rnn.grouping import GroupedDevices
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
 from agents.rnn.places import Places, order_groups
+from agents.rnn.policy import GroupedDevices
 from placement_gym.envs.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3

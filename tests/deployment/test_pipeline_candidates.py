@@ -17,8 +17,8 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import UserError
 from placement_gym.deployment import compile_model, evaluate_placement, plan
 from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
-from placement_gym.deployment.plan_files import make_placement
 from placement_gym.deployment.plan_rows import make_rows
+from placement_gym.deployment.planning import make_placement
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Placement

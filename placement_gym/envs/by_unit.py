@@ -1,4 +1,4 @@
-"""The entry point of ``gym.make`` that places one unit a step, measured."""
+"""The entry points of ``gym.make`` that place one unit a step."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.per_unit import PerUnitEnv, find_simulated
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.twin import make_twin
 
 
@@ -69,3 +70,22 @@ def measured_per_unit(
     base = MeasuredEnv(reward=final_reward, costs=costs, **kwargs)
     twin = None if costs is None else find_simulated(make_twin(base).backend)
     return PerUnitEnv(base, start, reward, observe, twin)
+
+
+def simulated_per_unit(
+    start: str | None = None,
+    reward: str | None = None,
+    observe: str = "graph",
+    final_reward: str = "log_speedup",
+    **kwargs: Any,
+) -> PerUnitEnv:
+    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
+
+    Args:
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
+        observe: See ``PerUnitEnv``.
+        final_reward: The reward of ``DevicePlacementSim-v0`` that ``reward="final"`` pays.
+        kwargs: As for ``SimulatedEnv``.
+    """
+    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)
