@@ -71,21 +71,31 @@ def score(mine: Sequence[Row]) -> Estimate:
     return bootstrap(interquartile_mean, speedups)
 
 
-def rank(rows: Sequence[Row], bed: str) -> dict[str, list[Row]]:
-    """Agent -> its runs on a test bed, the fastest placements first."""
+def rank(rows: Sequence[Row], bed: str) -> dict[str, tuple[Estimate, list[Row]]]:
+    """Agent -> its score and runs on a test bed, the fastest first.
+
+    Scores are over the models that every agent has run on.
+    """
     arms = {arm: mine for (arm,), mine in group_by(select(rows, bed), "arm").items()}
-    return dict(sorted(arms.items(), key=lambda item: -score(item[1]).value))
+    everywhere = set(NAMES).intersection(
+        *({row["model"] for row in mine} for mine in arms.values())
+    )
+    scored = {
+        arm: (score([row for row in mine if row["model"] in everywhere]), mine)
+        for arm, mine in arms.items()
+        if everywhere
+    }
+    return dict(sorted(scored.items(), key=lambda item: -item[1][0].value))
 
 
 def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
     """What each agent found on each model, the mean over models, and how long a run took."""
     lines = []
-    for arm, mine in rank(rows, bed).items():
+    for arm, (estimate, mine) in rank(rows, bed).items():
         line: Row = {"agent": f"`{arm}`"}
         for model, name in NAMES.items():
             values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
             line[name] = describe_mean(values, digits=2)
-        estimate = score(mine)
         line["IQM"] = f"{estimate.value:.2f} ({estimate.low:.2f}, {estimate.high:.2f})"
         line["placements"] = max(row["evaluations"] for row in mine)
         line["minutes"] = f"{np.median([row['wall_s'] for row in mine]) / 60:.1f}"
@@ -129,8 +139,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained", sharex=True)
     for panel, bed in zip(panels, BEDS, strict=True):
         arms = rank(rows, bed)
-        for place, mine in enumerate(arms.values()):
-            estimate = score(mine)
+        for place, (estimate, mine) in enumerate(arms.values()):
             panel.plot([estimate.low, estimate.high], [place, place], color="black", lw=1.5)
             panel.plot(estimate.value, place, "o", color="black", ms=5)
             for number, model in enumerate(NAMES):
