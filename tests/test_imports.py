@@ -47,7 +47,7 @@ BENCH_FLOORS = (
     {"known"},
     {"benchmark", "problem_setup", "scenes"},
     {"report"},
-    {"compare"},
+    {"comparing"},
 )
 """What is in ``bench``, the largest room, has an order too."""
 ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from agents.common.make import LearnedAgent, Preset
+from agents.common import LearnedAgent, Preset
 from agents.logits.policy import LogitsOptions, LogitsPolicy
 
 __all__ = ["LogitsOptions", "LogitsPolicy", "make"]

@@ -114,6 +114,6 @@ def test_what_onnx_runtime_cannot_run_is_refused(
     assert "--requests is for --to openvino" in capsys.readouterr().err
     gpus = [replace(placement.devices[1], name=f"GPU.{number}") for number in range(2)]
     units = dict(zip(placement.units, ["GPU.0", *["GPU.1"] * len(placement.units)], strict=False))
-    with pytest.raises(UserError, match="one execution provider of a type"):
+    with pytest.raises(UserError, match="one execution provider of each type"):
         export_for_onnxruntime(replace(placement, devices=tuple(gpus), units=units), tmp_path, path)
     assert not (tmp_path / "out").exists()

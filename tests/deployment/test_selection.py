@@ -42,7 +42,7 @@ def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
     assert "the device caught fire" in errors["milp"]
     rows = make_rows(candidates, measured, errors)
     assert choose(rows) == "GPU alone"
-    assert re.fullmatch("No split beats GPU alone: none .*", state_plan_verdict(rows, "GPU alone"))
+    assert re.fullmatch("No split beats GPU alone: no .*", state_plan_verdict(rows, "GPU alone"))
 
 
 def test_where_every_candidate_fails_none_is_measured() -> None:

@@ -37,8 +37,8 @@ TWO_DIMENSIONAL = {
     for key in ("x", "edges")
 }
 ONE_DEVICE = {
-    "this machine has one device, CPU: taking 'cpu-testbed', two virtual devices of one "
-    "CPU. A test bed for methods, never a claim about a GPU."
+    "this machine has one device, CPU: using 'cpu-testbed', two virtual devices of one "
+    "CPU. It tests methods and says nothing about a GPU."
 }
 
 
