@@ -137,7 +137,7 @@ def search_loads(problem: Problem, costs: CostTable, seed: int = 0) -> IntArray 
 def max_load(
     env: gym.Env[Any, Any], seed: int, contiguous: bool = False, time_limit_s: float = 60.0
 ) -> FixedPlacement:
-    """The program of the largest load; see ``solvers.programs.max_load.max_load``.
+    """The program of the largest load; see ``solvers.max_load``.
 
     Args:
         env: An environment with ``objective="throughput"``.

@@ -50,7 +50,6 @@ PUBLIC_MODULES = (
     "envs.observation",
     "envs.online.rules",
     "envs.rewards",
-    "solvers.repair",
     "solvers.search",
 )
 

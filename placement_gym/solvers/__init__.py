@@ -1,8 +1,7 @@
 """Solvers: pure functions from a problem and its costs to placements and bounds.
 
-What ``__all__`` names is public, and so are ``search.search`` and ``repair.repair``, which have the
-names of their modules; all else, kernels above all, may change. Names are imported when they are
-first used.
+What ``__all__`` names is public, and so is ``search.search``, which has the name of its room; all
+else, kernels above all, may change. Names are imported when they are first used.
 """
 
 import lazy_loader
@@ -34,6 +33,7 @@ __all__ = [
     "propose_simple",
     "propose_single_devices",
     "propose_windows",
+    "repair",
     "serial_program",
 ]
 

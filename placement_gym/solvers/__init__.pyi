@@ -39,8 +39,8 @@ from .partition import metis_partition as metis_partition
 from .pipelines import exact_pipeline as exact_pipeline
 from .pipelines import linear_pipeline as linear_pipeline
 from .programs import max_load as max_load
-from .repair import RepairPrices as RepairPrices
-from .repair import repair as repair
+from .repairs import RepairPrices as RepairPrices
+from .repairs import repair as repair
 from .search import AnytimeSearch as AnytimeSearch
 from .search import SearchResult as SearchResult
 from .solution import ROUNDING as ROUNDING

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
-from placement_gym.solvers.repair import RepairPrices, repair
+from placement_gym.solvers.repairs import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 
 MIN_MODEL_MS = 1e-300

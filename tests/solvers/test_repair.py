@@ -14,7 +14,7 @@ from placement_gym.graph import group
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers import RepairPrices, repair
-from placement_gym.solvers.repair import Links
+from placement_gym.solvers.repairs import Links
 
 CASES = range(30)
 

@@ -5,8 +5,8 @@ from .convolutions import u_shaped as u_shaped
 from .problems import SEEDS as SEEDS
 from .problems import SampledProblem as SampledProblem
 from .problems import split_of_seed as split_of_seed
-from .recurrent import recurrent as recurrent
-from .recurrent import translation as translation
+from .recurrences import recurrent as recurrent
+from .recurrences import translation as translation
 from .stream import MAX_DEVICES as MAX_DEVICES
 from .stream import MAX_EDGES as MAX_EDGES
 from .stream import MAX_UNITS as MAX_UNITS

@@ -21,7 +21,8 @@ from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 
 FULL_WORD = np.uint64(2**64 - 1)
 """A word of an ideal that contains all of its 64 units."""
-ADDED, BY_CUT = range(2)
+ADDED: int = 0
+BY_CUT: int = 1
 """How a device's transfers count: in addition to its work, or at the same time as it, and those at
 either end of its stage at the same time."""
 

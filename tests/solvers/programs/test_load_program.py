@@ -12,7 +12,7 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.problem.costs import PRESETS
 from placement_gym.solvers import interchangeable_devices, load_ms, lower_bound, minimize
 from placement_gym.solvers.programs import max_load
-from placement_gym.solvers.programs.max_load import build_program, least_loads_of_kinds
+from placement_gym.solvers.programs.largest_load import build_program, least_loads_of_kinds
 
 LOAD = PRESETS["tarnawski-throughput"]
 
