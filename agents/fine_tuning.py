@@ -17,8 +17,8 @@ from placement_gym.base import IntArray, check_not_negative
 from placement_gym.envs import DevicePlacementEnv
 
 N_INTERPOLATIONS, MIN_SAMPLES = 10, 20
-"""Steps from the trained weights to the initial ones, and placements sampled after each: ours, 200
-evaluations of the twin at most."""
+"""Steps from the trained weights to the initial ones, and placements sampled after each.
+Hand-tuned: 200 evaluations of the twin at most."""
 
 
 def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) -> None:

@@ -34,7 +34,7 @@ from placement_gym.solvers.search import search
 LOADS = "tarnawski-throughput"
 """The schedule whose latency is the largest load."""
 START_EVALUATIONS = 50
-"""Proposals of the search that ``max-load`` starts from: ours."""
+"""Proposals of the search that ``max-load`` starts from. Hand-tuned."""
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
 

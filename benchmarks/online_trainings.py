@@ -38,7 +38,7 @@ CLONE_SHARE = {"clone": 1.0, "clone-ppo": 0.2}
 TEACHER = "lookahead"
 """The rule that is cloned: rollouts are better, and take more than ten times as long."""
 CLONE_EPOCHS, CLONE_BATCH, CLONE_LEARNING_RATE = 15, 512, 1e-3
-"""Epochs, batch and learning rate of cloning: ours."""
+"""Epochs, batch and learning rate of cloning. Hand-tuned."""
 make_ppo = partial(PPO, "MlpPolicy", **PPO_SETTINGS)
 LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
     "ppo": make_ppo,

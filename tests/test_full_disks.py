@@ -36,7 +36,7 @@ def write_costs(folder: Path) -> None:
 
 def write_temporary_model(folder: Path) -> None:
     model = load_model("tiny")
-    with ModelSpec(model).holding(model).as_file() as source:
+    with ModelSpec(model).with_loaded_model(model).as_file() as source:
         assert Path(source["model"]).is_file()
 
 

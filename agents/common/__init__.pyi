@@ -23,9 +23,9 @@ from .graphs import MIN_COST as MIN_COST
 from .graphs import Data as Data
 from .graphs import DeviceTables as DeviceTables
 from .graphs import GraphBatch as GraphBatch
+from .graphs import LRUCache as LRUCache
 from .graphs import MissingGraphError as MissingGraphError
 from .graphs import NNConv as NNConv
-from .graphs import Recent as Recent
 from .graphs import TensorDict as TensorDict
 from .graphs import global_mean_pool as global_mean_pool
 from .graphs import restore as restore

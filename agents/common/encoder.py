@@ -16,7 +16,7 @@ from placement_gym.envs import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
 HEADS = 4
-"""Attention heads of ``"gat"``: ours."""
+"""Attention heads of ``"gat"``. Hand-tuned."""
 Conv = str | type[nn.Module]
 """One of ``CONVOLUTIONS``, or a class; see ``Encoder``."""
 

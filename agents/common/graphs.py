@@ -46,7 +46,7 @@ with warnings.catch_warnings():
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
 MIN_COST = 1e-3
-"""Added to times before their logarithm, in mean times: ours, so that free operators stay within
+"""Added to times before their logarithm, in mean times. Hand-tuned so free operators stay within
 about seven of the others."""
 GRAPH_KEYS = ("x", "edges", "edge_mask", "node_mask")
 DEVICE_KEYS = ("devices", "links", "unit_times", "unit_bytes", "edge_attr", "memory_pool")
@@ -54,16 +54,18 @@ INDEX_KEYS = ("graph_id", "current_unit", "edges")
 TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
 """Names of ``graph_table`` for arrays that observations have under others."""
 NORM_TOLERANCE = 1e-4
-"""Relative difference of two norms of the same array: ours, far above rounding to float32."""
+"""Relative difference of two norms of the same array. Hand-tuned: far above rounding to float32."""
 INDEX_TOLERANCE = 1e-3
-"""Largest distance of an index from an integer, for up to 10,000 units: ours, above rounding."""
+"""Largest distance of an index from an integer, for up to 10,000 units. Hand-tuned: above rounding.
+"""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
-"""Batches of graphs in a cache: ours, as many sets of graphs as a rollout alternates between."""
+"""Batches of graphs in a cache. Hand-tuned: as many sets of graphs as a rollout alternates between.
+"""
 
 
-class Recent(dict[Key, Value]):
+class LRUCache(dict[Key, Value]):
     """A dict of the latest entries."""
 
     def __setitem__(self, key: Key, value: Value) -> None:
@@ -168,7 +170,7 @@ class Graphs:
 
     def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
         self.table = table
-        self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
+        self.batches: LRUCache[tuple[int, ...], GraphBatch] = LRUCache()
         self.norms = {
             (graph_id, "x"): compute_norm(torch.as_tensor(observe_features(arrays["x"])))
             for graph_id, arrays in (table or {}).items()

@@ -82,7 +82,7 @@ class LearnedAgent:
         Args:
             env: The environment to learn in, wrapped or not; a list of several, or a ``VecEnv``.
             seed: Seed of all random numbers.
-            preset: "rl", ours, or "paper", the publication's numbers.
+            preset: "rl", the default, or "paper", the publication's numbers.
             policy: Options of the policy that override the preset.
             envs: num_envs, horizon and reward that override the preset.
             weights: What the policy begins with, a file of agents.save_weights; None is untrained.

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES, Offer, Schedules, TaskGraph
+from agents.doppler.schedule import (
+    DEVICE_FEATURES,
+    OWN_FEATURES,
+    CandidateNodes,
+    Schedules,
+    TaskGraph,
+)
 from placement_gym.base import BoolArray, Float32Array, FloatArray, IntArray, check_plain_fields
 
 EXCLUDED_LOGIT = -1e9
@@ -201,7 +207,7 @@ def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
     return largest
 
 
-def mark_earliest(offer: Offer, ms: FloatArray, allowed: BoolArray, by: str) -> BoolArray:
+def mark_earliest(offer: CandidateNodes, ms: FloatArray, allowed: BoolArray, by: str) -> BoolArray:
     """(B, D) bool, the allowed devices with the earliest start or finish, all ties."""
     when = offer.start + ms if by == "finish" else offer.start
     shown = np.where(allowed, when, np.inf)

@@ -40,7 +40,7 @@ OWN_FEATURES = (
 NONE = -1
 """In the place of a node or a device that there is not."""
 MIN_VARIANCE = 1e-8
-"""Added to a variance before its root: ours, so that equal values become zeros."""
+"""Added to a variance before its root. Hand-tuned so equal values become zeros."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ def standardise(values: Tensor, axis: int) -> Tensor:
     return centred / (centred.square().mean(dim=axis, keepdim=True) + MIN_VARIANCE).sqrt()
 
 
-class Offer(NamedTuple):
+class CandidateNodes(NamedTuple):
     """Devices as each of B schedules offers them to a node.
 
     Attributes:
@@ -218,7 +218,7 @@ class Schedules:
         ready: BoolArray = (self.waiting == 0) & ~self.done
         return ready
 
-    def offer(self, node: IntArray) -> Offer:
+    def offer(self, node: IntArray) -> CandidateNodes:
         """Describe the devices for (B,) nodes."""
         graph, problem, rows = self.graph, self.graph.problem, self.row
         # when a node may start on each device: its inputs have arrived, and the device is free
@@ -247,7 +247,7 @@ class Schedules:
         own = (start + ms, ms)
         columns = [column / graph.scale_ms for column in (*scaled, *own)]
         columns += [share.clip(-1.0, 1.0), np.broadcast_to(limited, share.shape)]
-        return Offer(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
+        return CandidateNodes(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
 
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""

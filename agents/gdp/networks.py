@@ -20,12 +20,14 @@ SPARSE_ON = "cpu"
 WIDENING = 2
 """Width of the layer between attentions, in widths of an embedding."""
 SEGMENTS_AT_ONCE = 16
-"""Segments that a layer computes at once: ours, as their activations fit in a processor's cache."""
+"""Segments that a layer computes at once. Hand-tuned, because their activations fit in a
+processor's cache."""
 UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 MAX_EQUAL_DEVICES = 16
-"""Equal devices that are told apart, at most: ours, rows of an embedding."""
+"""Equal devices that are told apart, at most. Hand-tuned: rows of an embedding."""
 MAX_LIMIT_SHARE = 4.0
-"""Bytes of a unit as a share of a device's limit, at most: ours, as limits may be tiny."""
+"""Bytes of a unit as a share of a device's limit, at most. Hand-tuned, because limits may be tiny.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +164,7 @@ class Attention(nn.Module):
         weight, bias = self.pair.fold(context)
         pairs = linear(rows, weight, bias)
         earlier = rows[..., :-size, :].detach(), pairs[..., :-size, :].detach()
-        remembered: Tensor = Remembered.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
+        remembered: Tensor = CheckpointedSegment.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
         windows = remembered.unfold(-2, memory, size).transpose(-1, -2)
         own = pairs[..., memory:, :].reshape(*windows.shape[:-2], size, -1)
         return torch.cat([windows, own], dim=-2)
@@ -172,7 +174,7 @@ class Attention(nn.Module):
         return x.reshape(-1, x.shape[-2], self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
 
-class Remembered(Function):
+class CheckpointedSegment(Function):
     """The known output of a dense layer, with a gradient for its weights alone."""
 
     @staticmethod

@@ -24,8 +24,8 @@ from agents.common import (
 from placement_gym.envs import FEATURES
 
 FOLLOWING_STEP = 0.5
-"""Learning rate of the logits of following relative to those of devices: ours, the best on the
-validation problems."""
+"""Learning rate of the logits of following relative to those of devices. Hand-tuned: the best on
+the validation problems."""
 TABLE_STEP = 100.0
 """Steps of tables, relative to those of weights."""
 

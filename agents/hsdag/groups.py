@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.common import GraphBatch, Recent, first_keep, intersect_followers
+from agents.common import GraphBatch, LRUCache, first_keep, intersect_followers
 from agents.hsdag.networks import Groups, HSDAGOptions, Networks
 from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.graph import label_components
@@ -136,8 +136,8 @@ class Rollout:
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)
         self.steps: dict[Key, GraphStep] = {}
-        self.states: Recent[tuple[Key, ...], States] = Recent()
-        self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
+        self.states: LRUCache[tuple[Key, ...], States] = LRUCache()
+        self.embeddings: LRUCache[tuple[tuple[int, ...], bool], Tensor] = LRUCache()
 
     @property
     def stale(self) -> bool:

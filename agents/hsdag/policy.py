@@ -1,7 +1,7 @@
 """HSDAG as an SB3 policy: its decisions, from graphs to a distribution of groups and devices.
 
 Groups are drawn in rollouts, where a dominant edge is kept with a probability that its score
-raises. Ours, for training: the paper keeps all dominant edges. The likelihood of a placement is
+raises. Added for training: the paper keeps all dominant edges. The likelihood of a placement is
 then that of its groups and of their devices, so that the reward's gradient reaches the scores.
 """
 

@@ -34,7 +34,7 @@ from placement_gym.envs import (
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class DryRun:
     """An episode of a policy in which no placement is evaluated; it is saved with a model.
 
     Attributes:

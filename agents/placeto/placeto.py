@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.common import REINFORCE, find_bases
-from agents.placeto.episodes import Rehearsal
+from agents.placeto.episodes import DryRun
 from placement_gym.base import UserError
 from placement_gym.envs import read_graph_id
 
@@ -20,7 +20,7 @@ class Placeto(REINFORCE):
     device, or from the best placement of the training if its episodes did.
     """
 
-    rehearsal: Rehearsal | None = None
+    rehearsal: DryRun | None = None
 
     def predict(
         self,
@@ -56,7 +56,7 @@ class Placeto(REINFORCE):
             return
         before = self.rehearsal
         if before is None or before.observer.graph_id != base.observer.graph_id:
-            self.rehearsal = before = Rehearsal.of(base)
+            self.rehearsal = before = DryRun.of(base)
         if not self.env.env_method("has_wrapper_attr", "start", indices=[0])[0]:
             return  # problems change
         best = self.env.get_attr("best")[0]

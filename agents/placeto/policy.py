@@ -18,7 +18,7 @@ from agents.common import (
     FreeMemory,
     GraphBatch,
     GraphPolicy,
-    Recent,
+    LRUCache,
     TensorDict,
     UnitCategorical,
 )
@@ -95,7 +95,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         self.networks = Networks(
             n_static, self.n_devices, options.hidden, options.rounds, self.has_critic
         )
-        self.structures: Recent[int, Structure] = Recent()
+        self.structures: LRUCache[int, Structure] = LRUCache()
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None

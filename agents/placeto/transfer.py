@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import limit_threads, silence
-from agents.placeto.episodes import Rehearsal, without_graph
+from agents.placeto.episodes import DryRun, without_graph
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base import UserError
 from placement_gym.envs import PerUnitEnv, placement_env, read_current_unit
@@ -32,7 +32,7 @@ class ZeroShot:
 
     def __init__(self, policy: PlacetoPolicy, env: gym.Env[Any, Any]) -> None:
         self.policy, base = policy, placement_env(env)
-        self.rehearsal = Rehearsal.of(base)
+        self.rehearsal = DryRun.of(base)
         policy.add_graphs(base.graph_table(policy.reads_devices(asdict(policy.options))))
 
     def predict(
@@ -146,7 +146,7 @@ def train_policy(
     rollout = model.n_steps * len(envs)
     if evaluations < rollout:
         raise UserError(
-            f"evaluations={evaluations} teach nothing: one rollout is {rollout}, n_steps="
+            f"evaluations={evaluations} is less than one rollout of {rollout}, n_steps="
             f"{model.n_steps} of {len(envs)} models"
         )
     silence(model)

@@ -14,11 +14,11 @@ from placement_gym.base import IntArray, parse_count
 from placement_gym.problem import assignment_hash, random_blocks
 
 MAX_ATTEMPTS = 5
-"""Rounds of moves in search of new ones: ours, then repeats are evaluated after all."""
+"""Rounds of moves in search of new ones. Hand-tuned: then repeats are evaluated after all."""
 TEMPERATURE = (0.01, 0.0005)
-"""Initial and final temperature, in log speed-up: ours."""
+"""Initial and final temperature, in log speed-up. Hand-tuned."""
 N_KICKS = 3
-"""Random moves after a restart: ours, enough that descent does not undo them all."""
+"""Random moves after a restart. Hand-tuned: enough that descent does not undo them all."""
 
 
 class Annealing(Search):

@@ -18,9 +18,10 @@ from placement_gym.schedules import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 
 N_TRUSTED = 20
-"""Measured evaluations of proposals by the profile before moves are measured as well: ours."""
+"""Measured evaluations of proposals by the profile before moves are measured as well. Hand-tuned.
+"""
 MAX_ATTEMPTS = 20
-"""Moves that are drawn to find a new one: ours; around a local optimum most are old."""
+"""Moves that are drawn to find a new one. Hand-tuned; around a local optimum most are old."""
 
 
 class SearchAgent(Search):

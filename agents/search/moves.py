@@ -17,9 +17,10 @@ from placement_gym.problem import LEVELS
 from placement_gym.solvers.search import RandomMoves
 
 SCREENED_SHARE = 0.9
-"""Share of moves that are selected by price: ours; the rest is random, as prices can be wrong."""
+"""Share of moves that are selected by price. Hand-tuned; the rest is random, as prices can be
+wrong."""
 PLACEMENT_SHARE = 0.5
-"""Share of moves that change the placement: ours; further decisions share the rest."""
+"""Share of moves that change the placement. Hand-tuned; further decisions share the rest."""
 
 
 class Moves:
@@ -78,7 +79,7 @@ class Moves:
         candidates = self.random.change(assignment, k)
         if self.env.repair:
             return self.env.repair_placements(candidates, keep=candidates != assignment)
-        return self.env.problem.where_supported(candidates)
+        return self.env.problem.move_unsupported(candidates)
 
     def change_one_decision(
         self, row: IntArray, k: int, place: Callable[[IntArray, int], IntArray]

@@ -28,14 +28,15 @@ from placement_gym.solvers import (
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 CELLS, FEW_CELLS = 16, 6
-"""Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``:
-ours, as each candidate is priced and may be repaired."""
+"""Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``.
+Hand-tuned, because each candidate is priced and may be repaired."""
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 60.0
-"""Limits of the serial program: ours. The gap and the nodes stop it at the same point on every
-machine; the seconds, which would not, are for slow ones alone."""
+"""Limits of the serial program. Hand-tuned. The gap and the nodes stop it at the same point on
+every machine; the seconds, which would not, are for slow ones alone."""
 MANY_VARIABLES = 10_000
-"""Units times pairs of devices above which the program is left out: ours. Below, its root takes up
-to 8 s of a core on published workloads; above, 17 to 48, and searches end no better with it."""
+"""Units times pairs of devices above which the program is left out. Hand-tuned. Below, its root
+takes up to 8 s of a core on published workloads; above, 17 to 48, and searches end no better with
+it."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -107,7 +108,7 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Nam
     if with_program and problem.n_units * len(problem.devices) ** 2 <= MANY_VARIABLES:
         yield from solve_serial_program(problem, costs)
     for name, assignment in propose_single_devices(problem):
-        yield name, problem.where_supported(assignment)
+        yield name, problem.move_unsupported(assignment)
 
 
 def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[Named]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from placement_gym.problem.costs import CostTable
 
 PENALTY = 10.0
-"""Latency of an infeasible placement in reference latencies: ours."""
+"""Latency of an infeasible placement in reference latencies. Hand-tuned."""
 STEEPNESS = 9.0
-"""Additional penalties of a placement whose bytes are all in excess: ours, so that fewer excess
+"""Additional penalties of a placement whose bytes are all in excess. Hand-tuned so fewer excess
 bytes are better at every size."""
 OPTIONAL = ("requests", "streams", "models_ms")
 """Fields of some measurements only."""

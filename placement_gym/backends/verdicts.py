@@ -16,8 +16,8 @@ YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 MIN_GAIN = 5e-4
 """Smallest gain that counts: a smaller one is printed as 0.0 %."""
 CONTENDER_SHARE = 0.8
-"""Smallest share of the best measured speed-up for which a placement may still be the fastest:
-ours, beyond the noise of a sample."""
+"""Smallest share of the best measured speed-up for which a placement may still be the fastest.
+Hand-tuned: beyond the noise of a sample."""
 UNDECIDED = (
     "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
 )

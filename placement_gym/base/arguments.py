@@ -22,8 +22,8 @@ MAX_HORIZON = 2**31 - 1
 MAX_NOISE = 10.0
 """Largest standard deviation of the logarithm of a latency."""
 MAX_NUMBER = 1e12
-"""Largest number of an argument: ours, beyond any meaningful value, and its square is finite in
-f32."""
+"""Largest number of an argument. Hand-tuned: beyond any meaningful value, and its square is finite
+in f32."""
 T = TypeVar("T")
 
 

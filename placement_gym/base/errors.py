@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from placement_gym.base.texts import make_lines_printable
 
 MAX_LISTED_NAMES = 12
-"""Names that an error message lists in full; of more it only suggests the nearest. Ours."""
+"""Names that an error message lists in full; of more it only suggests the nearest. Hand-tuned."""
 
 
 class PlacementGymError(Exception):

@@ -22,10 +22,10 @@ BEFORE_SIGN = re.compile(r"(?<=\d) (?=(?:%|ms|MB|s|x)(?!\w))")
 NOTHING = ("", "-")
 """Cells that say nothing."""
 HEADER_WIDTH = 12
-"""Characters after which a header wraps: ours."""
+"""Characters after which a header wraps. Hand-tuned."""
 MAX_WORDS, MIN_WORDS = 24, 16
 """Characters of a column of words before another column is omitted: of one that is always shown,
-and of others. Ours."""
+and of others. Hand-tuned."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 MAX_SYMMETRIC_NOISE = 0.15
 """Noise up to which ± replaces the interval: its lower end is then off by 2 % at most."""
 MAX_MEASURABLE_NOISE = 0.5
-"""Noise beyond which an interval around 1 is not a measurement but interference: ours."""
+"""Noise beyond which an interval around 1 is not a measurement but interference. Hand-tuned."""
 UNMEASURABLE = "not measurable"
 RUN_AGAIN = "its times spread too far to tell faster from slower"
 """Why a measurement decides nothing, where nothing else is known to have disturbed it."""

@@ -66,7 +66,7 @@ def evaluate_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     # The same environment and finalist as in a benchmark, so the figures are comparable.
     env_kwargs = {
-        **loaded_placement.spec.given(model, shapes, inputs).to_json(),
+        **loaded_placement.spec.with_model(model, shapes, inputs).to_json(),
         "devices": loaded_placement.devices,
         "split": split,
         "objective": objective,

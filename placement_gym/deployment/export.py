@@ -104,7 +104,7 @@ def export_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with model_of_placement(model):
-        spec = replace(loaded_placement.spec.given(model, shapes, None), extension=extension)
+        spec = replace(loaded_placement.spec.with_model(model, shapes, None), extension=extension)
         loaded_model = spec.load()
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests, extension=extension)

@@ -11,7 +11,7 @@ from placement_gym.base import IntArray, UserError, format_bytes, join_words
 from placement_gym.problem import Problem
 
 
-class Held(NamedTuple):
+class MemoryUse(NamedTuple):
     """Memory use of each device.
 
     Attributes:
@@ -27,7 +27,7 @@ class Held(NamedTuple):
         return self.weights + self.state
 
 
-def count_held(problem: Problem, assignment: IntArray) -> Held:
+def count_held(problem: Problem, assignment: IntArray) -> MemoryUse:
     """Count the bytes that each device holds under a placement.
 
     Args:
@@ -39,10 +39,10 @@ def count_held(problem: Problem, assignment: IntArray) -> Held:
         weights, state = np.sum(
             [count_held(problem, placement) for placement in assignment], axis=0
         )
-        return Held(weights, state)
+        return MemoryUse(weights, state)
     n_devices, operator_devices = len(problem.devices), assignment[problem.units.of_operator]
     state = np.bincount(operator_devices, state_bytes(problem), n_devices).astype(np.int64)
-    return Held(problem.memory_bytes(assignment) - state, state)
+    return MemoryUse(problem.memory_bytes(assignment) - state, state)
 
 
 def state_bytes(problem: Problem) -> IntArray:

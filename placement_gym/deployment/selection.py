@@ -147,7 +147,7 @@ def measure_candidates(
             allowed = [candidate for candidate in allowed if not errors[candidate.label]]
             measured, stopped = race(backend, allowed, show) if allowed else ([], "")
     for candidate, m in zip(allowed, measured, strict=True):
-        errors[candidate.label] = backend.problem.too_many(m.n_submodels)
+        errors[candidate.label] = backend.problem.submodel_error(m.n_submodels)
     ran = zip(allowed, measured, strict=True)
     found = {candidate.label: m for candidate, m in ran if not errors[candidate.label]}
     errors = {label: error for label, error in errors.items() if error}

@@ -23,7 +23,7 @@ from placement_gym.problem import LEVELS, PLACEMENT_ALONE, ActionLayout, Problem
 from placement_gym.workloads import find_objective
 
 if TYPE_CHECKING:
-    from placement_gym.envs.render import Painter
+    from placement_gym.envs.render import Renderer
     from placement_gym.problem import Placement
     from placement_gym.problem.costs import CostTable
     from placement_gym.solvers import RepairPrices
@@ -301,7 +301,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Place every unit and evaluate the placement.
 
         Args:
-            action: (N,) device indices, and then what else is decided.
+            action: (N,) device indices, then priority levels and fusion bits.
 
         Raises:
             ValueError: The action has another shape or range.
@@ -373,7 +373,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
         if not self.backend.limits_weights:
             self.problem.check(assignments)
-            return self.problem.where_supported(assignments)
+            return self.problem.move_unsupported(assignments)
         return repair(self.problem, assignments, self.repair_prices, keep)
 
     @cached_property
@@ -429,11 +429,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return {observer.graph_id: static}
 
     @cached_property
-    def painter(self) -> Painter:
+    def painter(self) -> Renderer:
         """Shows placements."""
-        from placement_gym.envs.render import Painter
+        from placement_gym.envs.render import Renderer
 
-        return Painter()
+        return Renderer()
 
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""

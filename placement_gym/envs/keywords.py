@@ -66,12 +66,12 @@ def find_env_spec(env_id: str) -> EnvSpec:
         raise unknown_name("env", name, placement_ids()) from None
     except ModuleNotFoundError as error:
         raise UserError(str(error)) from error
-    if not places(spec):
+    if not is_placement_env(spec):
         raise not_placement(name)
     return spec
 
 
-def places(spec: EnvSpec) -> bool:
+def is_placement_env(spec: EnvSpec) -> bool:
     """Return whether a spec may be that of a placement environment."""
     creator = find_creator(spec)
     # A function may make any environment: what it makes is only seen then.
@@ -93,7 +93,9 @@ def not_placement(name: str) -> UserError:
 def placement_ids() -> list[str]:
     """Ids of this package's registered placement environments, in alphabetical order."""
     return sorted(
-        name for name, spec in gym.registry.items() if name.startswith(OWN_IDS) and places(spec)
+        name
+        for name, spec in gym.registry.items()
+        if name.startswith(OWN_IDS) and is_placement_env(spec)
     )
 
 

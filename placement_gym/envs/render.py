@@ -47,7 +47,7 @@ def make_title(problem: Problem, measurement: Measurement) -> str:
     )
 
 
-class Painter:
+class Renderer:
     """Shows placements; of a problem that it has drawn before, it draws only what changes."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from placement_gym.base import (
     flat_keywords,
 )
 from placement_gym.envs.options import RENDER_MODES
-from placement_gym.envs.render import Painter
+from placement_gym.envs.render import Renderer
 from placement_gym.envs.stream_problem import (
     MakeProblem,
     StreamProblem,
@@ -180,7 +180,7 @@ class StreamEnv(gym.Env[Any, Any]):
         check_integer("episodes", episodes, 1)
         if render_mode is not None:
             check_choice("render_mode", render_mode, RENDER_MODES)
-        self.render_mode, self.painter = render_mode, Painter()
+        self.render_mode, self.painter = render_mode, Renderer()
         seeds = SEEDS[split]
         if n_problems is not None:
             check_integer("n_problems", n_problems, 1, len(seeds))

@@ -83,7 +83,7 @@ class StreamProblem:
 
     def repair(self, place: IntArray) -> tuple[float, UInt8]:
         """As ``evaluate``, after what does not fit has moved."""
-        cost, devices = self.evaluate(self.problem.where_supported(place))
+        cost, devices = self.evaluate(self.problem.move_unsupported(place))
         if np.isfinite(cost):
             return cost, devices
         return self.evaluate(self.scheduler.repair(devices[None])[0])

@@ -152,7 +152,7 @@ class PlacementVectorEnv(
         """Place every unit in every environment.
 
         Args:
-            actions: (num_envs, N) device indices, and then what else is decided.
+            actions: (num_envs, N) device indices, then priority levels and fusion bits.
 
         Raises:
             ValueError: The actions have another shape or range.

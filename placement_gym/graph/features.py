@@ -27,18 +27,18 @@ TYPE_NAMES = (
 TYPES = tuple(sorted(TYPE_NAMES.split()))
 OTHER_TYPE = len(TYPES)
 MAX_RANK = 6
-"""Dimensions of an output shape that are features; larger ranks are cut. Ours."""
+"""Dimensions of an output shape that are features; larger ranks are cut. Hand-tuned."""
 MAX_DEGREE = 8
-"""Largest degree with a column of its own: ours."""
+"""Largest degree with a column of its own. Hand-tuned."""
 POSITIONS = 16
-"""Columns of the positional encoding: ours."""
+"""Columns of the positional encoding. Hand-tuned."""
 MAX_PERIOD = 1000.0
-"""Longest period of the positional encoding, in positions: ours; Vaswani et al. (2017) have 10,000
-for longer sequences."""
+"""Longest period of the positional encoding, in positions. Hand-tuned; Vaswani et al. (2017) have
+10,000 for longer sequences."""
 MAX_RADIUS = 16
-"""Largest distance of nodes that the fractal dimension counts: ours."""
+"""Largest distance of nodes that the fractal dimension counts. Hand-tuned."""
 MAX_BALL_SIZE = 1024
-"""Nodes at which counting around a node stops, which bounds the time: ours."""
+"""Nodes at which counting around a node stops, which bounds the time. Hand-tuned."""
 
 
 def type_shares(units: Units) -> FloatArray:

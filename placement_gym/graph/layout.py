@@ -13,9 +13,9 @@ from placement_gym.graph.submodels import earliest_levels
 MAX_BENDS = 20_000
 """Longer edges of larger graphs run straight."""
 N_SWEEPS = 8
-"""Passes over the layers, each along the graph and back: ours."""
+"""Passes over the layers, each along the graph and back. Hand-tuned."""
 N_SMOOTHING_SWEEPS = 4
-"""Last passes, which consider both sides of a layer: ours."""
+"""Last passes, which consider both sides of a layer. Hand-tuned."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ LIGHT = frozenset(CHANGING.split())
 """Types that OpenVINO adds, fuses or removes as it converts or preprocesses a model: with products
 of two activations, as in attention, all that is not compared where models differ in them."""
 INDEX_BYTES = 256
-"""Bytes of shapes and axes that equal operators may hold more or less of: ours."""
+"""Bytes of shapes and axes that equal operators may hold more or less of. Hand-tuned."""
 INDEX_SHARE = 0.25
-"""The same as a share of an operator's weights, of which others are half as large in f16: ours."""
+"""The same as a share of an operator's weights, of which others are half as large in f16.
+Hand-tuned."""
 
 
 @dataclass(frozen=True)

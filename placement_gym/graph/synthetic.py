@@ -19,7 +19,7 @@ FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "
 NAME = re.compile(rf"(?P<family>{'|'.join(FAMILIES)})-(?P<n>\d+)")
 MAX_OPERATORS = 1_000_000
 TWO_INPUTS_SHARE = 0.6
-"""Share of operators with two inputs: ours."""
+"""Share of operators with two inputs. Hand-tuned."""
 LSTM_LAYERS = 8
 LSTM_HIDDEN = 1024
 TYPES = ("Convolution", "MatMul", "Add", "Relu", "Multiply")

@@ -15,7 +15,7 @@ from placement_gym.graph.states import READER, WRITER
 FINER = {"colocated": "fused", "fused": "op"}
 """The next finer granularity."""
 MIN_USEFUL_UNITS = 4
-"""Fewer units leave almost nothing to place: a finer granularity takes their place. Ours."""
+"""Fewer units leave almost nothing to place: a finer granularity takes their place. Hand-tuned."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ class ModelSpec:
         check_choice("graph", self.graph, VIEWS)
 
     @classmethod
-    def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
+    def from_kwargs(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
         """Make the specification from arguments of ``gym.make``; ignore other arguments."""
         kwargs = read_older(kwargs)
         return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
@@ -76,7 +76,7 @@ class ModelSpec:
         """Load the model, see ``load_model``."""
         return load_model(self.model, self.shapes, self.inputs, self.extension)
 
-    def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
+    def with_model(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
         """Replace shapes, and the model and inputs unless they are None."""
         return replace(
             self,
@@ -85,7 +85,7 @@ class ModelSpec:
             inputs=self.inputs if inputs is None else inputs,
         )
 
-    def holding(self, model: ov.Model) -> ModelSpec:
+    def with_loaded_model(self, model: ov.Model) -> ModelSpec:
         """Replace a model in memory by the loaded model."""
         return replace(self, model=model, shapes=None) if self.in_memory else self
 

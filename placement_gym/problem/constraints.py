@@ -19,7 +19,7 @@ from placement_gym.graph import OpGraph
 from placement_gym.problem.problem import Problem
 
 MAX_FILE_BYTES = 2**22
-"""Size of a constraints file: ours, far above a rule for each operator of a large model."""
+"""Size of a constraints file. Hand-tuned: far above a rule for each operator of a large model."""
 
 TYPE, LAYER = "type:", "layer:"
 INPUTS, OUTPUTS = "inputs", "outputs"

@@ -17,8 +17,8 @@ PLACEMENT, PRIORITY, FUSION = "placement", "priority", "fusion"
 DECISIONS = (PLACEMENT, PRIORITY, FUSION)
 PLACEMENT_ALONE = (PLACEMENT,)
 LEVELS = 8
-"""Levels of priority: a free device starts a ready unit of the highest level. Ours: three bits a
-unit, and ties go by the topological order."""
+"""Levels of priority: a free device starts a ready unit of the highest level. Hand-tuned: three
+bits a unit, and ties go by the topological order."""
 
 
 class Choices(NamedTuple):

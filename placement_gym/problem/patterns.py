@@ -8,12 +8,12 @@ from placement_gym.base import IntArray, round_significant
 from placement_gym.problem.problem import Problem
 
 MAX_RUNS = 8
-"""Runs of a random placement: ours, as more runs add transfers and rarely win."""
+"""Runs of a random placement. Hand-tuned: as more runs add transfers and rarely win."""
 MAX_SCATTERED = 256
-"""Runs of a placement of single units: ours, as compiling takes longer with each submodel, and more
-of them say nothing new about what a transfer costs."""
+"""Runs of a placement of single units. Hand-tuned: as compiling takes longer with each submodel,
+and more of them say nothing new about what a transfer costs."""
 MAX_CELLS = 64
-"""Intervals of a grid of windows: ours, 2,080 windows for each pair of devices."""
+"""Intervals of a grid of windows. Hand-tuned: 2,080 windows for each pair of devices."""
 
 Interval = tuple[int, int]
 
@@ -38,7 +38,7 @@ def window(problem: Problem, interval: Interval, inside: int, outside: int) -> I
     """
     assignment = problem.single(outside)
     assignment[slice(*interval)] = inside
-    return problem.where_supported(assignment)
+    return problem.move_unsupported(assignment)
 
 
 def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
@@ -46,7 +46,7 @@ def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
     n_cuts = min(int(rng.integers(MAX_RUNS)), problem.n_units - 1)
     cuts = random_cuts(problem, n_cuts, rng)
     devices = rng.integers(len(problem.devices), size=n_cuts + 1)
-    return problem.where_supported(fill_runs(problem, cuts, devices))
+    return problem.move_unsupported(fill_runs(problem, cuts, devices))
 
 
 def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
@@ -96,7 +96,7 @@ def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> lis
             break
         # Runs have few transfers and single units many: a fit of costs needs both.
         proposal = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
-        assignment = problem.where_supported(proposal)
+        assignment = problem.move_unsupported(proposal)
         if len(np.unique(assignment)) > 1:
             placements.setdefault(assignment.tobytes(), assignment)
     return list(placements.values())

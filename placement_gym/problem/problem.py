@@ -197,7 +197,7 @@ class Problem:
         self.check(assignment)
         error = self.unsupported(assignment)
         if not error and self.max_submodels is not None:
-            error = self.too_many(self.count_submodels(assignment))
+            error = self.submodel_error(self.count_submodels(assignment))
         if error or not self.limited:
             return error
         return self.over_limit(self.memory_bytes(assignment))
@@ -227,7 +227,7 @@ class Problem:
         operator_devices = assignment[self.units.of_operator].astype(np.int64)
         return int(acyclic_submodels(self.units.graph, operator_devices).max()) + 1
 
-    def too_many(self, n_submodels: int) -> str:
+    def submodel_error(self, n_submodels: int) -> str:
         """Describe a violated limit of submodels; empty if it is kept."""
         if self.max_submodels is None or n_submodels <= self.max_submodels:
             return ""
@@ -251,7 +251,7 @@ class Problem:
         pool = self.devices[self.memory.members(group)[0]].memory_pool
         return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
-    def where_supported(self, assignment: IntArray) -> IntArray:
+    def move_unsupported(self, assignment: IntArray) -> IntArray:
         """The assignment, with units that their device does not run on ``fallback``."""
         if self.supports_all:
             return assignment

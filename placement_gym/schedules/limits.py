@@ -34,7 +34,7 @@ def check_limits(
     """
     error, axes = problem.unsupported(placement), simulator.semantics
     if not error and problem.max_submodels is not None:
-        error = problem.too_many(int(simulator.submodels(placement).sum()))
+        error = problem.submodel_error(int(simulator.submodels(placement).sum()))
     if error or axes.memory == "off" or not problem.limited:
         return error, 0.0
     if axes.memory_penalty_ms_per_gb is None:

@@ -21,9 +21,10 @@ from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
-"""Readings beyond which only loads are bounded: ours, as programs with order grow too large."""
+"""Readings beyond which only loads are bounded. Hand-tuned: as programs with order grow too large.
+"""
 BEAM_SHARE = 0.4
-"""Share of the time limit that narrow beams may take: ours."""
+"""Share of the time limit that narrow beams may take. Hand-tuned."""
 
 
 def lower_bound(

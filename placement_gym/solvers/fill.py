@@ -64,7 +64,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
         begin += count
     for expert in experts:
         place_expert(problem, order, expert, left, device)
-    return problem.where_supported(device)
+    return problem.move_unsupported(device)
 
 
 def find_experts(names: Sequence[str]) -> list[IntArray]:
@@ -134,7 +134,7 @@ def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
         end = begin + int(np.searchsorted(np.cumsum(supported_bytes), room, side="right"))
         device[begin:end] = here
         begin = end
-    return problem.where_supported(device)
+    return problem.move_unsupported(device)
 
 
 def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = None) -> IntArray:

@@ -20,14 +20,14 @@ from placement_gym.solvers.linear import (
 )
 
 GAP = 1e-6
-"""Relative gap to the bound at which HiGHS stops: ours; its own default is 1e-4."""
+"""Relative gap to the bound at which HiGHS stops. Hand-tuned; its own default is 1e-4."""
 FEASIBLE_STATUS = 2
 """HiGHS's ``kSolutionStatusFeasible``."""
 SPARSIFY_RULE = 1 << 14
 """The rule of HiGHS's presolve with which versions 1.10 to 1.15 hold a program of BERT's operators,
 which has a placement, to be infeasible."""
 MAX_UNIT_CHANGES = 10
-"""Units of time that are tried for one program, at most: ours, so that a program always ends."""
+"""Units of time that are tried for one program, at most. Hand-tuned so a program always ends."""
 NOTHING_FEASIBLE = (
     highspy.HighsModelStatus.kInfeasible,
     highspy.HighsModelStatus.kUnboundedOrInfeasible,

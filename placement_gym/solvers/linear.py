@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from placement_gym.base import BoolArray, FloatArray, IntArray
 
 MIN_OPTIMUM, MAX_OPTIMUM = 1.0, 2.0**17
-"""An optimum in this range of units is accurate: ours, by the solver's absolute tolerances."""
+"""An optimum in this range of units is accurate. Hand-tuned: by the solver's absolute tolerances.
+"""
 OPTIMUM_BITS = 10
-"""If the unit is not the millisecond, the optimum is about two to this power of units: ours, inside
-the range above."""
+"""If the unit is not the millisecond, the optimum is about two to this power of units. Hand-tuned:
+inside the range above."""
 MAX_TIME = 2.0**20
 """Times of more units are lowered to this number: no good placement contains them, and the program
 remains a lower bound."""

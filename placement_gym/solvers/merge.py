@@ -28,7 +28,7 @@ def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray
         return assignment  # counting takes longer than all else that a search does for an answer
     free = replace(problem, max_submodels=None)
     n = problem.count_submodels(assignment)
-    while problem.too_many(n):
+    while problem.submodel_error(n):
         best_ms = np.inf
         for moved in move_submodels(problem, assignment):
             place = moved.astype(np.uint8)

@@ -11,7 +11,7 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 
 MAX_ASSIGNMENTS = 2**16
-"""Assignments of models to devices that are tried, at most: ours."""
+"""Assignments of models to devices that are tried, at most. Hand-tuned."""
 
 
 def model_per_device(problem: Problem, costs: CostTable) -> IntArray:

@@ -18,7 +18,7 @@ from placement_gym.solvers.tasks import Tasks
 MIN_MODEL_MS = 1e-300
 """In place of a model's time of zero: the sum of its reciprocals over devices stays finite."""
 TOTAL_WEIGHT = 2.0**24
-"""Sum of the weights, which are integers of 32 bits: ours, far from their overflow."""
+"""Sum of the weights, which are integers of 32 bits. Hand-tuned: far from their overflow."""
 METIS_SEED = 0
 """Of METIS's matching and refinement: any, but always the same, as partitions depend on it."""
 
@@ -53,7 +53,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         tpwgts=((1.0 / whole_ms) / (1.0 / whole_ms).sum()).tolist(),
         options=pymetis.Options(seed=METIS_SEED),
     )
-    device = problem.where_supported(np.asarray(part, dtype=np.int64))
+    device = problem.move_unsupported(np.asarray(part, dtype=np.int64))
     return repair(problem, device[None], RepairPrices.of(problem, costs))[0]
 
 

@@ -12,7 +12,7 @@ from placement_gym.base import FloatArray, IntArray, make_printable
 from placement_gym.graph import Units, acyclic_submodels, lay_out
 from placement_gym.hardware import collect_cautions
 from placement_gym.view.figures import COLOURS
-from placement_gym.view.scene import Scene, Shown
+from placement_gym.view.scene import DisplayedPlacement, Scene
 
 Values = dict[str, Any]
 DIGITS, START_DIGITS = 4, 8
@@ -131,7 +131,7 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     }
 
 
-def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
+def describe_placement(backend: SimulatedBackend, shown: DisplayedPlacement) -> Values:
     """One placement: devices and submodels of the units, its costs, and its timeline."""
     problem, simulator = backend.problem, backend.simulator
     units = problem.units

@@ -24,11 +24,11 @@ from placement_gym.problem.costs import parse_schedule
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""
 MAX_PLACEMENTS = 8
-"""Placements on one page: ours."""
+"""Placements on one page. Hand-tuned."""
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayedPlacement:
     """One placement of a page.
 
     Attributes:
@@ -57,7 +57,7 @@ class Scene:
     """
 
     backend: SimulatedBackend
-    placements: tuple[Shown, ...]
+    placements: tuple[DisplayedPlacement, ...]
     one_device_holds_the_model: bool = True
 
 
@@ -89,7 +89,7 @@ def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
     max_shown = max(2, min(MAX_PLACEMENTS, MAX_SHOWN // len(units)))
     singles = find_single_device(backend)
     placements = [
-        Shown(
+        DisplayedPlacement(
             result.label,
             assign_units(backend, result.placement),
             state_result(result, bool(singles)),
@@ -110,7 +110,7 @@ def state_result(stated: StatedPlacement, one_device_holds_the_model: bool) -> s
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
     """Build the simulated problem of arguments of ``gym.make``, of which others are ignored."""
-    spec = ModelSpec.pick(kwargs)
+    spec = ModelSpec.from_kwargs(kwargs)
     return build_simulated_problem(spec, kwargs.get("devices"), kwargs.get("costs"))
 
 
@@ -153,9 +153,9 @@ def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
     return assignment
 
 
-def find_single_device(backend: SimulatedBackend) -> list[Shown]:
+def find_single_device(backend: SimulatedBackend) -> list[DisplayedPlacement]:
     """The fastest device that may run the model alone; none if no device may."""
     problem, device = backend.problem, SingleDeviceResults.of(backend).best()
     if device is None:
         return []
-    return [Shown(f"{problem.device_names[device]} alone", problem.single(device))]
+    return [DisplayedPlacement(f"{problem.device_names[device]} alone", problem.single(device))]

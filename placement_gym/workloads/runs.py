@@ -25,7 +25,7 @@ Beat = Callable[[str], object]
 FindParts = Callable[[FloatArray], dict[str, float]]
 """See ``Request.find_parts``."""
 MAX_TIMES = 1000
-"""Latest runs whose times are kept, as the reference runs for a whole session: ours."""
+"""Latest runs whose times are kept, as the reference runs for a whole session. Hand-tuned."""
 
 
 class EngineRequest(Protocol):

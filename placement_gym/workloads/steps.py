@@ -48,7 +48,8 @@ class Step:
 
 
 LENGTHS = (Step(0, 1536), Step(0, 2048))
-"""Two lengths of an input that other inputs do not have: ours, long enough for windows of audio."""
+"""Two lengths of an input that other inputs do not have. Hand-tuned: long enough for windows of
+audio."""
 
 
 def match_state(step: Step, model: ov.Model) -> Step:

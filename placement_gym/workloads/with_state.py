@@ -185,7 +185,8 @@ class Conversation(Scenario):
 
 STEPS = re.compile(r"steps(-(?P<count>[1-9]\d{0,6}))?")
 COUNT = 16
-"""Steps of ``"steps"``: ours, so many that a first one, which may be slower, counts little."""
+"""Steps of ``"steps"``. Hand-tuned: so many that a first one, which may be slower, counts little.
+"""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def test_constraints_that_check_writes_make_the_plan_right(
     assert Constraints.parse(document["file"]).keep_off[FAULTY] == ["stem/conv", "gate"]
     backend = build_backend("tiny", faulty(wrong=wrong))
     problem = Constraints.parse(document["file"]).apply(backend.problem)
-    placed = problem.where_supported(problem.single(1))
+    placed = problem.move_unsupported(problem.single(1))
     assert set(placed) == {0, 1}
     assert (
         backend.output_error(placed) <= backend.tolerance < backend.output_error(problem.single(1))

@@ -12,7 +12,7 @@ from graphs import simulate
 
 from placement_gym.base import IntArray, UInt8
 from placement_gym.envs import DevicePlacementEnv
-from placement_gym.envs.render import Painter
+from placement_gym.envs.render import Renderer
 from placement_gym.problem import Problem
 from placement_gym.view.figures import Film, draw_placement, film, placement, render_pixels
 
@@ -89,7 +89,7 @@ def test_a_graph_is_laid_out_for_the_first_frame_alone(
     arrange, calls = placement.arrange, []
     monkeypatch.setattr(placement, "arrange", lambda graph: calls.append(graph) or arrange(graph))
     measurement = diamond_backend().evaluate(np.array([0, 1, 1, 0]))
-    painter = Painter()
+    painter = Renderer()
     for assignment in random_assignments(problem, 3):
         painter.render_rgb(problem, assignment, measurement)
     assert len(calls) == 1

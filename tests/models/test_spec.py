@@ -21,7 +21,7 @@ def test_equal_specs_are_one_key_whatever_their_shapes() -> None:
 
 def test_other_arguments_of_an_environment_are_ignored() -> None:
     kwargs: dict[str, Any] = {"model": "tiny", "graph": "raw", "devices": "CPU", "horizon": 2}
-    assert ModelSpec.pick(kwargs) == ModelSpec("tiny", graph="raw")
+    assert ModelSpec.from_kwargs(kwargs) == ModelSpec("tiny", graph="raw")
 
 
 def test_a_spec_as_json_is_the_same_spec() -> None:
@@ -36,12 +36,12 @@ def test_a_spec_as_json_is_the_same_spec() -> None:
 
 def test_a_model_in_memory_keeps_its_bound_shapes_in_a_file() -> None:
     spec = ModelSpec(make_encoder(), shapes={"input_ids": [1, 8]})
-    held = spec.holding(spec.load())
+    held = spec.with_loaded_model(spec.load())
     with held.as_file() as values:
         assert "shapes" not in values
         read: ov.Model = load_model(values["model"])
     assert list(read.inputs[0].shape) == [1, 8]
-    assert ModelSpec("tiny").holding(read) == ModelSpec("tiny")
+    assert ModelSpec("tiny").with_loaded_model(read) == ModelSpec("tiny")
 
 
 def test_inputs_in_memory_are_a_file_for_another_process() -> None:

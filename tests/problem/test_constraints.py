@@ -118,7 +118,7 @@ def test_masks_and_the_reference_follow_from_rules() -> None:
     *_, info = env.step(env.problem.single(0))
     assert not info["feasible"]
     assert "constraint keeps unit 'stem/conv' off CPU" in info["error"]
-    moved = env.problem.where_supported(env.problem.single(0))
+    moved = env.problem.move_unsupported(env.problem.single(0))
     assert env.step(moved)[4]["feasible"]
 
 

@@ -17,7 +17,7 @@ from placement_gym.graph import group
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 
 EVIL = (
     "</script ><script >document.title='pwned'</script >",
@@ -65,7 +65,7 @@ def make_page(names: tuple[str, ...] | None = None, label: str = "split") -> str
         problem = Problem(group(graph, "op"), old.devices, old.supported)
         costs = replace(backend.costs, graph=graph.fingerprint(), operators=names)
         backend = SimulatedBackend(problem, costs)
-    shown = Shown(label, np.array([0, 0, 1, 1]), label)
+    shown = DisplayedPlacement(label, np.array([0, 0, 1, 1]), label)
     return render_page(make_view_data(Scene(backend, (shown,))))
 
 
@@ -74,5 +74,5 @@ def make_large_page(model: str) -> str:
     simulated = build_simulated_problem(ModelSpec(model, "op"))
     problem = simulated.problem
     runs = np.arange(problem.n_units) * 7 // problem.n_units % 2
-    shown = (Shown("runs", runs), Shown("alone", problem.single(0)))
+    shown = (DisplayedPlacement("runs", runs), DisplayedPlacement("alone", problem.single(0)))
     return render_page(make_view_data(Scene(SimulatedBackend(problem, simulated.costs), shown)))

@@ -17,7 +17,7 @@ from pages import EVIL, make_large_page, make_page
 
 from placement_gym.base import IntArray
 from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
@@ -63,7 +63,7 @@ def test_a_selected_unit_shows_its_costs(tmp_path: Path) -> None:
 
 def make_tiny_page(granularity: str, assignment: Callable[[int], IntArray]) -> str:
     backend = simulate("tiny", granularity)
-    shown = Shown("mine", assignment(backend.problem.n_units), saved="Saved: a split")
+    shown = DisplayedPlacement("mine", assignment(backend.problem.n_units), saved="Saved: a split")
     return render_page(make_view_data(Scene(backend, (shown,))))
 
 

@@ -12,7 +12,7 @@ from graphs import op_graph, simulate
 from placement_gym.problem.costs import PRESETS
 from placement_gym.view import Scene, make_view_data
 from placement_gym.view.data import find_runs
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 
 SPLIT = np.array([0, 0, 1, 1])
 
@@ -20,11 +20,13 @@ SPLIT = np.array([0, 0, 1, 1])
 @pytest.fixture
 def diamond() -> dict:
     backend = diamond_backend()
-    return make_view_data(Scene(backend, (Shown("split", SPLIT), Shown("alone", SPLIT * 0))))
+    return make_view_data(
+        Scene(backend, (DisplayedPlacement("split", SPLIT), DisplayedPlacement("alone", SPLIT * 0)))
+    )
 
 
 def test_measured_latency_is_shown_with_the_simulated_one() -> None:
-    shown = (Shown("split", SPLIT, "", 3.5), Shown("alone", SPLIT * 0))
+    shown = (DisplayedPlacement("split", SPLIT, "", 3.5), DisplayedPlacement("alone", SPLIT * 0))
     placements = make_view_data(Scene(diamond_backend(), shown))["placements"]
     assert [placement["measured_ms"] for placement in placements] == [3.5, None]
 
@@ -43,7 +45,7 @@ def test_units_have_names_types_shapes_and_times_on_each_device(diamond: dict) -
 def test_a_unit_of_several_operators_lists_each_with_its_type() -> None:
     backend = simulate("tiny")
     problem, units = backend.problem, backend.problem.units
-    shown = make_view_data(Scene(backend, (Shown("one", problem.single(0)),)))["units"]
+    shown = make_view_data(Scene(backend, (DisplayedPlacement("one", problem.single(0)),)))["units"]
     listed = shown["operators"]
     found = dict(zip(listed["name"], listed["unit"], strict=True))
     counts = np.bincount(units.of_operator)
@@ -80,14 +82,14 @@ def test_transfers_are_those_of_the_simulation(diamond: dict) -> None:
 
 def test_a_test_bed_is_called_one() -> None:
     backend = simulate("synthetic-layered-20", "op", "cpu-testbed")
-    data = make_view_data(Scene(backend, (Shown("one", backend.problem.single(0)),)))
+    data = make_view_data(Scene(backend, (DisplayedPlacement("one", backend.problem.single(0)),)))
     assert data["cautions"] == ["test bed: virtual devices of one CPU, never a claim about a GPU"]
 
 
 def test_an_edge_states_what_decides_its_transfer() -> None:
     backend = simulate("synthetic-layered-60")
     problem = backend.problem
-    data = make_view_data(Scene(backend, (Shown("first", problem.single(0)),)))
+    data = make_view_data(Scene(backend, (DisplayedPlacement("first", problem.single(0)),)))
     edges, tensors = data["edges"], problem.units.quotient.tensors
     tensor, reader = tensors.readings()
     for source, target, size, count in zip(
@@ -102,7 +104,7 @@ def test_an_edge_states_what_decides_its_transfer() -> None:
 def test_every_schedule_can_be_shown(preset: str) -> None:
     backend = simulate("synthetic-layered-20", "op", "cpu+2dgpu", PRESETS[preset])
     mixed = np.arange(backend.problem.n_units) % 3
-    data = make_view_data(Scene(backend, (Shown("mixed", mixed),)))
+    data = make_view_data(Scene(backend, (DisplayedPlacement("mixed", mixed),)))
     json.dumps(data, allow_nan=False)
     assert data["placements"][0]["device"] == mixed.tolist()
 

@@ -12,7 +12,7 @@ from graphs import simulate
 from pages import make_large_page
 
 from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 
 pytestmark = pytest.mark.slow
 PHONE = {
@@ -129,7 +129,7 @@ def test_a_measured_latency_is_a_line_of_the_timeline(tmp_path: Path) -> None:
     pixels = []
     for measured_ms in (None, 1.2 * backend.evaluate(alone).latency_ms):
         file = tmp_path / "page.html"
-        scene = Scene(backend, (Shown("alone", alone, "", measured_ms),))
+        scene = Scene(backend, (DisplayedPlacement("alone", alone, "", measured_ms),))
         file.write_text(render_page(make_view_data(scene)))
         with browse(file) as page:
             page.wait_for_timeout(200)

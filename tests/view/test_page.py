@@ -12,7 +12,7 @@ from pages import EVIL, Elements, make_page, unpack
 
 from placement_gym.view import Scene, make_view_data
 from placement_gym.view.page import SCRIPTS, hash_source, make_title, read
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 
 
 def test_the_page_needs_no_network() -> None:
@@ -62,7 +62,7 @@ def test_the_library_comes_with_its_licence() -> None:
 def test_title_has_the_pages_latency_and_says_what_does_not_fit(placed: list[int]) -> None:
     problem = diamond_problem(LIMITED)
     backend = diamond_backend(problem)
-    scene = Scene(backend, (Shown("mine", np.array(placed)),))
+    scene = Scene(backend, (DisplayedPlacement("mine", np.array(placed)),))
     shown = make_view_data(scene)["placements"][0]
     expected = f"diamond, mine: {shown['latency_ms']:.4g} ms (simulated)"
     assert make_title(scene) == expected + (f", but {shown['error']}" if shown["error"] else "")
@@ -71,7 +71,7 @@ def test_title_has_the_pages_latency_and_says_what_does_not_fit(placed: list[int
 
 def test_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
     backend = simulate("tiny", "op", "cpu-testbed")
-    shown = Shown("mine", backend.problem.single(0), saved="Saved: CPU alone")
+    shown = DisplayedPlacement("mine", backend.problem.single(0), saved="Saved: CPU alone")
     first, _, last = make_title(Scene(backend, (shown,))).splitlines()
     assert first == "Saved: CPU alone"
     assert "test bed" in last

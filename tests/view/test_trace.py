@@ -17,14 +17,17 @@ from placement_gym.cli import main
 from placement_gym.problem import Placement
 from placement_gym.problem.costs import PRESETS
 from placement_gym.view import Scene, make_trace, make_view_data
-from placement_gym.view.scene import Shown
+from placement_gym.view.scene import DisplayedPlacement
 from placement_gym.view.trace import separate
 
 
 @pytest.fixture
 def scene() -> Scene:
     split = np.array([0, 0, 1, 1])
-    return Scene(diamond_backend(), (Shown("split", split), Shown("alone", split * 0)))
+    return Scene(
+        diamond_backend(),
+        (DisplayedPlacement("split", split), DisplayedPlacement("alone", split * 0)),
+    )
 
 
 def test_a_trace_has_every_bar_in_a_named_thread_in_microseconds(scene: Scene) -> None:
@@ -47,7 +50,7 @@ def test_a_trace_has_every_bar_in_a_named_thread_in_microseconds(scene: Scene) -
 def test_bars_of_a_thread_never_overlap() -> None:
     backend = simulate("synthetic-layered-60", "op", "cpu+2dgpu", PRESETS["list"])
     mixed = np.arange(backend.problem.n_units) % 3
-    trace = make_trace(make_view_data(Scene(backend, (Shown("mixed", mixed),))))
+    trace = make_trace(make_view_data(Scene(backend, (DisplayedPlacement("mixed", mixed),))))
     threads = defaultdict(list)
     for event in trace["traceEvents"]:
         if event["ph"] == "X":

@@ -59,7 +59,9 @@ def build_measured_backend(
         model, inspection = load_and_inspect_here(spec, devices)
     problem = make_problem(model, inspection)
     # The worker builds the problem again from the spec and the recipe, also after a crash.
-    process = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
+    process = EngineProcess(
+        spec.with_loaded_model(model), Recipe.of(problem, split, tolerance), timeout_s
+    )
     engine = process if isolate else host_here(model, problem, split, tolerance, process)
     return MeasuredBackend(engine, problem, read_profile, split, protocol)
 
@@ -106,7 +108,9 @@ def load_and_inspect(
     """
     if not is_model_file(spec.model):
         model = spec.load()
-        return model, inspect_in_new_process(spec.holding(model), devices, timeout_s, exclusive)
+        return model, inspect_in_new_process(
+            spec.with_loaded_model(model), devices, timeout_s, exclusive
+        )
     try:
         inspection = inspect_in_new_process(spec, devices, timeout_s, exclusive)
     except UserError:

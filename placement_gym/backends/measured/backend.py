@@ -220,7 +220,7 @@ class MeasuredBackend:
             return self.failure(error, assignment)
         measured = self.evaluate_ignoring_limits(assignment)
         # HETERO may create more submodels than the placement needs.
-        error = self.problem.too_many(measured.n_submodels) if measured.feasible else ""
+        error = self.problem.submodel_error(measured.n_submodels) if measured.feasible else ""
         return self.failure(error, assignment) if error else measured
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:

@@ -178,8 +178,8 @@ ResultError = Callable[[Outputs, Outputs, Attributes, float], float]
 attributes. Where it is no number, it is 0 or ``WRONG``, given a limit of that of values.
 """
 MIN_SHARE = 0.5
-"""Elements, or rows, that have to be those of the reference: ours. Behind the first other label a
-loop goes another way, and of candidates that score alike others fill all places."""
+"""Elements, or rows, that have to be those of the reference. Hand-tuned. Behind the first other
+label a loop goes another way, and of candidates that score alike others fill all places."""
 BOX = ("left", "top", "right", "bottom")
 COLUMNS = ("image", "label", "score", *BOX)
 IMAGE, LABEL, SCORE, LEFT = range(4)

@@ -35,7 +35,7 @@ EXACT_KINDS = ("Convert", "Equal", "NotEqual")
 KEEPS_WHOLE = ("Convert", "Add", "Subtract", "Reshape", "Squeeze", "Unsqueeze", "Broadcast")
 """Operators that make whole numbers of whole ones: the few between a mask and its choice."""
 MAX_RULES = 4
-"""Outputs behind choices that are described one by one: ours."""
+"""Outputs behind choices that are described one by one. Hand-tuned."""
 
 
 @dataclass(frozen=True)

@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.candidate import HostedModel
 
 WARMUP = 5
-"""Inferences before the first counted one, in which caches fill: ours."""
+"""Inferences before the first counted one, in which caches fill. Hand-tuned."""
 BATCHES = 5
-"""Batches of inferences, of whose means the median is taken: ours. An average in whole microseconds
-over n inferences states their total to within n of them, so that the mean of a batch of b is exact
-to n / b: 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
+"""Batches of inferences, of whose means the median is taken. Hand-tuned. An average in whole
+microseconds over n inferences states their total to within n of them, so that the mean of a batch
+of b is exact to n / b: 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
 MICROSECOND = timedelta(microseconds=1)
 MAX_COUNTED = 10
-"""Counters' sum, as a multiple of the latency, above which a batch does not count: ours."""
+"""Counters' sum, as a multiple of the latency, above which a batch does not count. Hand-tuned."""
 MAX_UNOWNED_SHARE = 0.02
 """Share of the counted time of primitives that belong to no operator, above which the user gets a
-message: ours."""
+message. Hand-tuned."""
 MAX_UNEXPLAINED_SHARE = 0.3
 """Relative difference between the counters' sum and the latency, above which the user gets a
-message: ours. Counters cost time themselves; on the CPU their sum is within 4 % of the latency."""
+message. Hand-tuned. Counters cost time themselves; on the CPU their sum is within 4 % of the
+latency."""
 
 
 def measure_operator_times(engine: HostedModel, device: int, prefill: bool = False) -> FloatArray:

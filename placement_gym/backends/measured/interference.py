@@ -20,13 +20,14 @@ from placement_gym.backends import Measurement
 from placement_gym.hardware import DeviceSpec
 
 DISTURBED = 0.1
-"""Smallest share of a sample's time taken by other programs for which it is repeated: ours. On an
-idle machine the share is below 0.01, rarely 0.05; next to one program for each core it was 0.8."""
+"""Smallest share of a sample's time taken by other programs for which it is repeated. Hand-tuned.
+On an idle machine the share is below 0.01, rarely 0.05; next to one program for each core it was
+0.8."""
 MAX_LOAD_PER_CORE = 1.5
-"""Load average per core above which a machine counts as busy: ours; a measurement itself adds up to
-1 for each core."""
+"""Load average per core above which a machine counts as busy. Hand-tuned; a measurement itself adds
+up to 1 for each core."""
 WATCHED_S = 0.5
-"""Ours: 50 ticks of each core."""
+"""Hand-tuned: 50 ticks of each core."""
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
@@ -155,12 +156,13 @@ def describe_load() -> str:
 
 
 MAX_REFERENCE_CHANGE = 0.05
-"""Largest relative difference of a reference from the session's median: ours, twice the spread of
-a pair on an idle machine."""
+"""Largest relative difference of a reference from the session's median. Hand-tuned: twice the
+spread of a pair on an idle machine."""
 MAX_TAIL_RATIO = 1.3
-"""Largest ratio of the 90th percentile to the median of a quiet measurement: ours."""
+"""Largest ratio of the 90th percentile to the median of a quiet measurement. Hand-tuned."""
 WINDOW = 31
-"""Latest measurements that a session compares with, since drift over hours is not a fault: ours."""
+"""Latest measurements that a session compares with, since drift over hours is not a fault.
+Hand-tuned."""
 MIN_REFERENCES = 3
 """References whose median is meaningful: with fewer, one outlier decides."""
 

@@ -122,7 +122,7 @@ def load_kept(path: Path, problem: Problem) -> CostTable | None:
         table.check(problem.units.graph, problem.device_names)
     except UserError as error:
         aside = set_aside(path)
-        warn_user(f"{error}: it is {f'now {aside}' if aside else 'ignored'}, and made again")
+        warn_user(f"{error}: {f'moved to {aside}' if aside else 'ignored'} and measured again")
         return None
     return table
 

@@ -25,10 +25,10 @@ DEFAULT_PATH = (
 ) / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR."""
 SILENT_S = 1.0
-"""Seconds of waiting before a message: most measurements of a step are shorter. Ours."""
+"""Seconds of waiting before a message: most measurements of a step are shorter. Hand-tuned."""
 
 MAX_HOLD_S = 1800.0
-"""Seconds that one process may hold the lock before waiting processes give up: ours."""
+"""Seconds that one process may hold the lock before waiting processes give up. Hand-tuned."""
 MAX_COMMAND = 120
 """Characters of a command in a message."""
 

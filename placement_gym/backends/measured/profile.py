@@ -23,16 +23,16 @@ PLACEMENTS_SEED = 20_202
 """Any, but always the same: a kept profile and a new one are fitted to the same placements."""
 
 MIN_TRANSFER_MS = 0.02
-"""Smallest cost of a transfer in an inference: ours. With transfers that noise made free, solvers
-cut everywhere."""
+"""Smallest cost of a transfer in an inference. Hand-tuned. With transfers that noise made free,
+solvers cut everywhere."""
 MIN_SINGLE_DEVICE_SHARE = 0.5
-"""Lower bound of a device's fitted time, as a share of its measured time: ours. Without it the fit
-could charge all of a fast model's time to transfers and leave none to its operators."""
+"""Lower bound of a device's fitted time, as a share of its measured time. Hand-tuned. Without it
+the fit could charge all of a fast model's time to transfers and leave none to its operators."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 DRAWS_PER_PLACEMENT = 50
-"""Random placements for each that has to fit the devices' memory: ours; even where 1 in 20 fits,
-more than enough remain."""
+"""Random placements for each that has to fit the devices' memory. Hand-tuned; even where 1 in 20
+fits, more than enough remain."""
 
 
 def check_can_be_profiled(problem: Problem) -> None:

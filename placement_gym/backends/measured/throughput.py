@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     import openvino as ov
 
 TUNING_WINDOWS = 2
-"""Windows timed for each number of streams and requests of a single device: ours, the fewest from
-which ``Race`` has a spread."""
+"""Windows timed for each number of streams and requests of a single device. Hand-tuned: the fewest
+from which ``Race`` has a spread."""
 IN_FLIGHT_SAMPLES = 3
-"""Samples of inputs at least that are in flight at the same time: ours, as many as requests."""
+"""Samples of inputs at least that are in flight at the same time. Hand-tuned: as many as requests.
+"""
 MAX_STREAMS = {"GPU": 2, "NPU": 1}
 """Largest number of streams to time, by kind; devices whose threads are known get up to one a
-thread. Ours: each number costs a compilation."""
+thread. Hand-tuned: each number costs a compilation."""
 
 
 Compiled: TypeAlias = "ov.CompiledModel | StagedModel"

@@ -31,25 +31,25 @@ from placement_gym.base import FloatArray, is_above_one, is_below_one
 MIN_ROUNDS = 2
 """Rounds before an answer: the fewest that have a spread."""
 MAX_DISTURBED_FACTOR = 2
-"""Rounds at most, as a multiple of those requested, while other programs disturb them: ours, which
-doubles the time of a measurement at worst."""
+"""Rounds at most, as a multiple of those requested, while other programs disturb them. Hand-tuned:
+which doubles the time of a measurement at worst."""
 SAMPLE_MS = 2.0
-"""A sample is the median of as many runs as take about this long: interrupts of the
-system disturb shorter ones. Ours."""
+"""A sample is the median of as many runs as take about this long: interrupts of the system disturb
+shorter ones. Hand-tuned."""
 FALLING_RATIO = 0.95
-"""An arm is not warm yet if a run takes less than this share of the run before it: ours."""
+"""An arm is not warm yet if a run takes less than this share of the run before it. Hand-tuned."""
 PAIR_SPREAD, COMPILATION_SPREAD = 0.025, 0.02
 """Standard deviation of the log ratio of a pair on an idle machine, and of the medians of several
 compilations; see above."""
 MAX_NOISE_OF_GAIN = 1 / 3
-"""Noise that decides a clear speed-up, as a share of its gain: ours."""
+"""Noise that decides a clear speed-up, as a share of its gain. Hand-tuned."""
 PRIOR_OBSERVATIONS = 4
 """Weight of the usual spread beside the observed one; see above."""
 T_QUANTILE = 0.995
 """Quantile of Student's t, two-sided 99 %; see above."""
 CACHE_INTERFERENCE = 1.1
 """Largest factor on a speed-up by other programs' use of caches and memory bandwidth, which no
-counter shows: ours."""
+counter shows. Hand-tuned."""
 
 Arm = Callable[[], float]
 """Takes one sample and returns milliseconds."""

@@ -15,7 +15,7 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable, analytic
 
 KEPT_MODELS = 8
-"""Models whose units are kept for further environments: ours."""
+"""Models whose units are kept for further environments. Hand-tuned."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from placement_gym.base.processes.heartbeat import Heartbeat
 
 Json = dict[str, Any]
 START_S = 120.0
-"""Seconds until a child must be ready, imports included: ours, for a cold disk."""
+"""Seconds until a child must be ready, imports included. Hand-tuned: for a cold disk."""
 STARTING = "starting"
 MAX_LOG_BYTES = 1_000_000
-"""Bytes of a child's standard error that are kept: ours."""
+"""Bytes of a child's standard error that are kept. Hand-tuned."""
 
 
 class ChildLostError(EngineError):

@@ -12,7 +12,7 @@ import tempfile
 from time import monotonic
 
 MAX_STAGE_BYTES = 64
-"""Bytes for the name of a stage in the shared memory of a heartbeat: ours."""
+"""Bytes for the name of a stage in the shared memory of a heartbeat. Hand-tuned."""
 FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 

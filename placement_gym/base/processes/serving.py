@@ -19,7 +19,7 @@ from placement_gym.base.processes.heartbeat import Heartbeat
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
 POLL_S = 0.1
-"""Seconds between two looks whether the parent is alive: ours."""
+"""Seconds between two looks whether the parent is alive. Hand-tuned."""
 PR_SET_PDEATHSIG = 1
 """Option of prctl(2): the signal that a process gets when its parent dies."""
 

@@ -18,9 +18,9 @@ MEGABYTE = 2**20
 MAX_BYTES = 2**62
 """Bytes of memory, in one number and in a sum: half of int64."""
 MAX_SHOWN_ERRORS = 3
-"""Errors that a message lists: ours."""
+"""Errors that a message lists. Hand-tuned."""
 MAX_SHOWN_LETTERS = 60
-"""Letters of a wrong value in a message: ours."""
+"""Letters of a wrong value in a message. Hand-tuned."""
 
 Name = Annotated[str, Field(max_length=65_536)]
 Schema = TypeVar("Schema", bound=BaseModel)

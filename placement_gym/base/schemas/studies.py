@@ -20,9 +20,9 @@ from placement_gym.base import UserError, as_whole
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
-"""Runs of a study: ours."""
+"""Runs of a study. Hand-tuned."""
 MAX_BUDGET = 1_000_000_000
-"""Evaluations of a run: ours."""
+"""Evaluations of a run. Hand-tuned."""
 MAX_SEED = 2**32 - 1
 """Largest seed of NumPy's legacy generator, which libraries of agents use."""
 MAX_BITS = 64

@@ -13,9 +13,9 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
     GAP,
     INFEASIBLE,
+    exceeds_memory,
     explain_failure,
     format_gap,
-    is_misfit,
     list_remarks,
     remark_on,
     summarize_effort,
@@ -52,7 +52,7 @@ def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
     )
     line = {"agent": row["label"], "seed": str(row["seed"]), **empty_cells}
     if row["latency_ms"] is None:
-        line["faster"] = "does not fit" if is_misfit(row) else "failed"
+        line["faster"] = "does not fit" if exceeds_memory(row) else "failed"
     else:
         expected, n_submodels = row["n_submodels_expected"], row["n_submodels"]
         line |= {
@@ -107,7 +107,7 @@ def conclusion(document: Document) -> str:
 def list_failures(document: Document) -> list[FittedText]:
     """A line for each run without a latency; devices that are too small are no faults."""
     return [
-        FittedText(explain_failure(row), "" if is_misfit(row) else "red")
+        FittedText(explain_failure(row), "" if exceeds_memory(row) else "red")
         for row in document["rows"]
         if row["error"]
     ]

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from placement_gym.base import Column, FittedTable, FloatArray
 from placement_gym.bench.report.announcement import count_evaluations
-from placement_gym.bench.report.wording import describe_misfit
+from placement_gym.bench.report.wording import describe_memory_error
 from placement_gym.bench.run import BenchEnv, Json
 from placement_gym.bench.study import Task
 
@@ -49,7 +49,7 @@ class Line:
         else:
             error = next((row["error"] for row in self.rows if row["error"]), "")
             if error:
-                return describe_misfit(error) or "failed"
+                return describe_memory_error(error) or "failed"
             state = "doubtful" if any(row["warning"] for row in self.rows) else "done"
         return f"{state} {done}/{budget * len(self.tasks)}"
 

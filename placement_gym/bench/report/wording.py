@@ -28,7 +28,7 @@ MISFIT = re.compile(
 Rows = Sequence[Json]
 
 
-def describe_misfit(error: str) -> str:
+def describe_memory_error(error: str) -> str:
     """``"does not fit, 51 of 102 MB"`` where memory is too small, else an empty string."""
     match = MISFIT.fullmatch(error)
     if match is None:
@@ -42,16 +42,16 @@ def describe_misfit(error: str) -> str:
     return f"does not fit, {limit} of {needed} {needed_unit}"
 
 
-def is_misfit(row: Json) -> bool:
+def exceeds_memory(row: Json) -> bool:
     """Return whether a row is that of a device which cannot hold the model: a result, no fault."""
-    return row["agent"] == SINGLE_DEVICE and bool(describe_misfit(row["error"]))
+    return row["agent"] == SINGLE_DEVICE and bool(describe_memory_error(row["error"]))
 
 
 def explain_failure(row: Json, where: str = "") -> str:
     """Describe a failed run by agent and reason; a device too small for the model as such."""
     who, why = row["label"], row["error"] or "failed"
-    if is_misfit(row):
-        who, why = f"{row['kwargs']['device']} alone", describe_misfit(why)
+    if exceeds_memory(row):
+        who, why = f"{row['kwargs']['device']} alone", describe_memory_error(why)
     return ": ".join([", ".join(filter(None, [who, where])), why])
 
 

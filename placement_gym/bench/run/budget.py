@@ -14,7 +14,8 @@ from placement_gym.envs import DevicePlacementEnv
 
 INFEASIBLE = "infeasible"
 N_FINALISTS = 3
-"""Placements that are measured again: ours, as the fastest of many noisy samples is partly luck."""
+"""Placements that are measured again. Hand-tuned, because the fastest of many noisy samples is
+partly luck."""
 OnEvaluation = Callable[[float | None], object]
 """Called after each evaluation with its speed-up, None if it was infeasible."""
 

@@ -37,9 +37,10 @@ PACKED_ROWS = "results.jsonl.xz"
 FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
 MAX_FILE_BYTES = 2**34
-"""Size of a results file, at most: ours, 16 GB, above any study."""
+"""Size of a results file, at most. Hand-tuned: 16 GB, above any study."""
 MAX_UNPACKED_BYTES = 2**28
-"""Size of a file once unpacked, at most: ours, as a few bytes may unpack to gigabytes."""
+"""Size of a file once unpacked, at most. Hand-tuned, because a few bytes may unpack to gigabytes.
+"""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
 DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
@@ -47,8 +48,8 @@ DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
     ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
 }
 ROUNDING = 1e-9
-"""Largest relative difference of two simulated latencies of one placement: ours, as machines sum in
-different orders."""
+"""Largest relative difference of two simulated latencies of one placement. Hand-tuned: as machines
+sum in different orders."""
 
 
 def append_row(path: Path, row: Json) -> None:

@@ -23,7 +23,7 @@ def check_names(study: Study) -> None:
         spec.check()
     for task in first_of_each_problem(study.tasks()):
         _ = task.make_kwargs
-    measures(study)
+    is_measured_study(study)
 
 
 def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
@@ -42,7 +42,7 @@ def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
 
-def measures(study: Study) -> bool:
+def is_measured_study(study: Study) -> bool:
     """Return whether any of its latencies are measured.
 
     Raises:
@@ -68,8 +68,8 @@ def choose_executor(
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
     if name == "auto":
-        name, workers = "processes", workers or (1 if measures(study) else None)
-    if name == "processes" and workers != 1 and measures(study):
+        name, workers = "processes", workers or (1 if is_measured_study(study) else None)
+    if name == "processes" and workers != 1 and is_measured_study(study):
         raise UserError(
             "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
             "'ray'"

@@ -18,8 +18,8 @@ from placement_gym.hardware import usable_cores
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 MAX_ATTEMPTS = 3
-"""Times that a run is started whose worker is lost: ours, as an out-of-memory kill may hit any
-process."""
+"""Times that a run is started whose worker is lost. Hand-tuned, because an out-of-memory kill may
+hit any process."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error

@@ -19,7 +19,7 @@ WORKER = "placement_gym.bench.study.worker"
 TASK_TIMEOUT_S = 3600.0
 """Seconds without an evaluation after which a task counts as hung."""
 POLL_S = 0.5
-"""Seconds between two looks at the workers: ours."""
+"""Seconds between two looks at the workers. Hand-tuned."""
 
 
 @dataclass(eq=False)

@@ -108,10 +108,10 @@ def name_run(row: Json) -> str:
 
 
 MAX_INTERVALS = 2.0
-"""Largest difference of two agreeing measurements, in half-widths of both: ours."""
+"""Largest difference of two agreeing measurements, in half-widths of both. Hand-tuned."""
 MAX_DIFFERENCE = 0.5
-"""Relative difference above which noise is no explanation, however large a row's own noise:
-ours."""
+"""Relative difference above which noise is no explanation, however large a row's own noise.
+Hand-tuned."""
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:

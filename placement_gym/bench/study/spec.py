@@ -29,7 +29,7 @@ ROLES = (TEST, VALIDATION, TRAIN)
 Roles = Mapping[str, Sequence[Any]]
 STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
-"""Size of a study file, at most: ours."""
+"""Size of a study file, at most. Hand-tuned."""
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
 SHIPPED = ("agents.stock:ppo",)

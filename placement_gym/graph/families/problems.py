@@ -37,7 +37,7 @@ SCHEDULES: tuple[tuple[dict[str, str], float], ...] = (
 )
 """Arguments of an environment, and how often they are drawn."""
 MAX_SET_SIZE = 5
-"""Devices of a sampled set at most: ours."""
+"""Devices of a sampled set at most. Hand-tuned."""
 SHARES_OF_COUNTS = (0.02, 0.33, 0.29, 0.18, 0.18)
 """Shares of sets that have one device, two, and so on."""
 ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
@@ -46,7 +46,7 @@ THREADS = (2, 4, 8)
 UNLIMITED, LIMITED_HOST = 0.15, 0.3
 """Shares of sets in which no device has a limit, and in which the host has one, too."""
 SLACK_FACTOR = 1.1
-"""Factor by which limits grow until a placement fits: ours."""
+"""Factor by which limits grow until a placement fits. Hand-tuned."""
 
 
 @dataclass(frozen=True)

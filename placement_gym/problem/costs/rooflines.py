@@ -112,9 +112,9 @@ ROOFLINES = {
         link_gbytes_per_s=30.0,
     ),
 }
-"""By ``DeviceSpec.roofline``, else by the kind of device. Ours: plausible orders of magnitude,
-not measured. The last two reproduce the HSDAG paper's Table 2, see ``analytic``. NVLink connects
-host and GPU here, as on boards that have it between them."""
+"""By ``DeviceSpec.roofline``, else by the kind of device. Hand-tuned: plausible orders of
+magnitude, not measured. The last two reproduce the HSDAG paper's Table 2, see ``analytic``. NVLink
+connects host and GPU here, as on boards that have it between them."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:

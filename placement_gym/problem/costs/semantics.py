@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.base import UserError, check_choice, check_not_negative
+from placement_gym.base import UserError, check_choice, check_not_negative, join_words
 from placement_gym.workloads import find_objective
 
 GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
@@ -75,7 +75,7 @@ class Semantics:
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed_axes = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
         if changed_axes and not has_links:
-            raise UserError(f"{changed_axes} have no meaning under schedule {self.schedule!r}")
+            raise UserError(f"schedule {self.schedule!r} does not use {join_words(changed_axes)}")
 
 
 PRESETS: dict[str, Semantics] = {

@@ -115,7 +115,7 @@ class CostTable(JsonFile):
             raise UserError(f"costs must not exceed {MAX_SUM:.3g}, in one entry or in their sum")
         if any(((array > 0) & (array < MIN_MS)).any() for array in numbers):
             raise UserError(
-                f"costs below {MIN_MS:g} ms lose their digits: state costs in milliseconds"
+                f"costs below {MIN_MS:g} ms exceed float precision: state costs in milliseconds"
             )
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")

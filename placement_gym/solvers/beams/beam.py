@@ -42,9 +42,10 @@ from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.programs import MAX_TASKS
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
-"""Partial placements that are kept in one search after another: ours, each four times the last."""
+"""Partial placements that are kept in one search after another. Hand-tuned: each four times the
+last."""
 MERGE_TOLERANCE = 3e-6
-"""Relative difference of values that merging ignores: ours, far below a gap that matters."""
+"""Relative difference of values that merging ignores. Hand-tuned: far below a gap that matters."""
 
 
 class Beam:
@@ -148,7 +149,8 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
 
 
 MAX_STATES = 100_000
-"""Assignments of devices to live tasks in one table of potentials, at most: ours, for memory."""
+"""Assignments of devices to live tasks in one table of potentials, at most. Hand-tuned: for memory.
+"""
 
 
 class BackStep(NamedTuple):

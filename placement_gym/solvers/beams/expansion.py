@@ -18,8 +18,8 @@ CODED_DEVICES = 1 << DEVICE_BITS
 MAX_SLOTS = (64 - CODED_DEVICES) // DEVICE_BITS
 """Devices and slots that a code of 64 bits has room for."""
 MAX_COMPARISONS = 400
-"""Partial placements of one code that each is compared with, at most: ours, as comparing with all
-takes quadratic time."""
+"""Partial placements of one code that each is compared with, at most. Hand-tuned: as comparing with
+all takes quadratic time."""
 
 
 class Layer(NamedTuple):

@@ -11,9 +11,11 @@ from placement_gym.problem import Problem
 from placement_gym.solvers import Tasks
 
 TINY_SHARE = 1e-5
-"""A task that takes at most this share of the sum of all tasks' fastest times is tiny: ours."""
+"""A task that takes at most this share of the sum of all tasks' fastest times is tiny. Hand-tuned.
+"""
 MANY_TASKS = 10_000
-"""With more tasks, the sum of as many mean ones counts, or all would be tiny in the end: ours."""
+"""With more tasks, the sum of as many mean ones counts, or all would be tiny in the end.
+Hand-tuned."""
 NOTHING = -1
 
 

@@ -12,9 +12,9 @@ from placement_gym.solvers import CuttingPlaneSolver, Optimum, Tasks
 from placement_gym.solvers.programs import LoadCuts, PathProgram, tighten
 
 SCALES = (1.0, 0.7, 0.4)
-"""Limits of memory at which prices are computed, as shares of the true ones: ours."""
+"""Limits of memory at which prices are computed, as shares of the true ones. Hand-tuned."""
 MIN_CUT_PRICE = 1e-7
-"""Lower prices of cuts count as zero: ours, about the solver's tolerance."""
+"""Lower prices of cuts count as zero. Hand-tuned: about the solver's tolerance."""
 
 
 class RowPrices(NamedTuple):

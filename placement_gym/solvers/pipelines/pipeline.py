@@ -158,12 +158,12 @@ def find_largest_load_ms(problem: Problem, costs: CostTable, assignment: IntArra
 
 
 MAX_TIME_RATIO = 1e6
-"""Largest ratio of a time to a load for which loads, as differences of sums of times, are
-accurate: ours."""
+"""Largest ratio of a time to a load for which loads, as differences of sums of times, are accurate.
+Hand-tuned."""
 FEW_IDEALS = 256
-"""Number of ideals up to which all pairs take less time than finding a cut-off: ours."""
+"""Number of ideals up to which all pairs take less time than finding a cut-off. Hand-tuned."""
 GUESSES = (1.25, 2.0, 4.0)
-"""Cut-offs to try without a known split, over the load if units could be divided: ours."""
+"""Cut-offs to try without a known split, over the load if units could be divided. Hand-tuned."""
 BYTES_PER_ENTRY = 32
 """Memory per tensor of a border while the arrays grow."""
 

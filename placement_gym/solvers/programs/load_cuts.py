@@ -11,14 +11,15 @@ from placement_gym.solvers import CuttingPlaneSolver, Linear, Optimum, Tasks
 from placement_gym.solvers.programs.path_program import PathProgram
 
 MAX_TASKS = 1_000
-"""Tasks up to which cuts are looked for: ours, as that takes time of their square."""
+"""Tasks up to which cuts are looked for. Hand-tuned: as that takes time of their square."""
 MAX_ROUNDS = 8
-"""Rounds of cuts: ours."""
+"""Rounds of cuts. Hand-tuned."""
 MIN_SOLVE_S = 0.1
-"""Seconds of each solution, even if the time is up: ours."""
+"""Seconds of each solution, even if the time is up. Hand-tuned."""
 CUTS_PER_ROUND = 300
 CUTS_PER_TASK = 2
-"""Most violated cuts of a round, and of a last task and device: ours, as rows slow the solver."""
+"""Most violated cuts of a round, and of a last task and device. Hand-tuned: as rows slow the
+solver."""
 TOLERANCE = 1e-6
 """Smallest violation of a cut, as a share of the objective: about the solver's."""
 START = END = -1

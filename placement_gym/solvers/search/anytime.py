@@ -197,7 +197,7 @@ class AnytimeSearch:
         return merged[int(np.argmin(costs))]
 
     def run(self) -> Iterator[tuple[State, int]]:
-        """Yield chains that have gone on, and how much work that was, for ever."""
+        """Yield advanced chains with the work spent, indefinitely."""
         listed = propose_lists(self.problem, self.chains.simulator, self.rng)
         for place in chain(listed, self.propose_simple()):
             yield self.chains.start(place), self.move_work
@@ -222,7 +222,7 @@ class AnytimeSearch:
     def make_feasible(self, places: IntArray) -> IntArray:
         """(k, n_units) placements where what is not supported or does not fit is elsewhere."""
         if not self.chains.limited:
-            return np.stack([self.problem.where_supported(place) for place in places])
+            return np.stack([self.problem.move_unsupported(place) for place in places])
         return repair(self.problem, places, self.prices)
 
     @cached_property

@@ -22,9 +22,10 @@ FONT_SIZE = 6.0
 LETTER_IN, LINE_IN = 0.056, 0.1
 """Size of a letter, including a little room."""
 MIN_LETTERS, MAX_LETTERS = 8, 24
-"""Letters of a name: ours."""
+"""Letters of a name. Hand-tuned."""
 WIDE_LAYERS_IN, MAX_NAMED_UNITS = 0.33, 40
-"""Distance of layers below which only so many units, those with most work, are named: ours."""
+"""Distance of layers below which only so many units, those with most work, are named. Hand-tuned.
+"""
 LABEL_BOX = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
 """Style of the box that keeps lines from running through a name."""
 POINTS_PER_INCH = 72.0
@@ -33,7 +34,7 @@ POINTS_PER_INCH = 72.0
 LEFT, BOTTOM, RIGHT, TOP = range(4)
 """Columns of boxes."""
 ROW_ENTRIES = 9
-"""Entries of one row of the key: ours."""
+"""Entries of one row of the key. Hand-tuned."""
 
 
 def add_names(

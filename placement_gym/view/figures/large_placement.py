@@ -12,9 +12,9 @@ from placement_gym.problem import Problem
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 COLUMNS = 40
-"""Groups of units from left to right: ours."""
+"""Groups of units from left to right. Hand-tuned."""
 MAX_AREA_PT2, MAX_LINE_PT = 220.0, 4.0
-"""Largest circle in square points and widest line in points: ours."""
+"""Largest circle in square points and widest line in points. Hand-tuned."""
 
 
 def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:

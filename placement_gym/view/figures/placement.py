@@ -20,11 +20,11 @@ from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 MAX_EDGES = 2_000
 """Larger graphs are drawn in groups of units."""
 MIN_AREA_PT2, MAX_AREA_PT2 = 20.0, 180.0
-"""Areas of units' circles at full scale, in square points: ours."""
+"""Areas of units' circles at full scale, in square points. Hand-tuned."""
 MIN_LINE_PT, MAX_LINE_PT = 0.5, 3.5
-"""Widths of edges in points: ours."""
+"""Widths of edges in points. Hand-tuned."""
 MANY_EDGES = 200
-"""Number of edges above which they are drawn thinner: ours."""
+"""Number of edges above which they are drawn thinner. Hand-tuned."""
 CURVE = np.linspace(0.0, 1.0, 15)
 PAGE_WIDTH_IN, MARGIN_IN = 11.0, 0.35
 
@@ -168,9 +168,9 @@ COLUMN_IN, LANE_IN = 0.8, 0.4
 PAGE_IN = (10.4, 7.5)
 """Width and height that a picture should not exceed."""
 ROW_GAP = 1.6
-"""Distance of two rows, in lanes: ours."""
+"""Distance of two rows, in lanes. Hand-tuned."""
 MAX_ROWS, MAX_FOLDS = 60, 40
-"""Rows of layers, and columns of a tall layer, that are tried, at most: ours."""
+"""Rows of layers, and columns of a tall layer, that are tried, at most. Hand-tuned."""
 FEW_LAYERS = 12
 """Graphs of fewer layers may fold tall ones into several columns."""
 

@@ -16,14 +16,14 @@ from placement_gym.base import escape_figure_text, format_ms, interval
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
 MAX_LINES = 8
-"""Lines of a figure: ours."""
+"""Lines of a figure. Hand-tuned."""
 REST = "the others"
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = "osD^vPX*"
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """Extent of losses that are shown: relative to the largest gain, and at least."""
 MAX_PLAIN_RANGE = 2e3
-"""Ratio of an axis's ends up to which it has numbers between powers of ten: ours."""
+"""Ratio of an axis's ends up to which it has numbers between powers of ten. Hand-tuned."""
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 

@@ -14,7 +14,7 @@ from placement_gym.bench.report import state_verdict
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import format_wins
 from placement_gym.bench.report.wording import (
-    describe_misfit,
+    describe_memory_error,
     explain_failure,
     format_gap,
     list_remarks,
@@ -175,15 +175,15 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     ],
 )
 def test_a_limit_that_is_exceeded_reads_as_what_does_not_fit(error: str, words: str) -> None:
-    assert describe_misfit(error) == words
+    assert describe_memory_error(error) == words
 
 
 def test_a_device_that_is_too_small_is_no_failed_run() -> None:
     error = "GPU holds 10.0 MB, not 20.0"
     alone = row("single-device GPU", agent="single-device", kwargs={"device": "GPU"})
     small = alone | {"error": error}
-    assert explain_failure(small) == f"GPU alone: {describe_misfit(error)}"
-    assert explain_failure(small, "resnet") == f"GPU alone, resnet: {describe_misfit(error)}"
+    assert explain_failure(small) == f"GPU alone: {describe_memory_error(error)}"
+    assert explain_failure(small, "resnet") == f"GPU alone, resnet: {describe_memory_error(error)}"
     assert explain_failure(alone | {"error": "lost"}) == "single-device GPU: lost"
     searched = row("window", agent="window", kwargs={}, error=error)
     assert explain_failure(searched) == f"window: {error}"
