@@ -21,7 +21,7 @@ def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
 
     Args:
         path: The file.
-        env: Where it goes on, as for ``make``: of the same graph or another one with the same
+        env: Where it continues, as for ``make``: of the same graph or another one with the same
             ``max_nodes``, ``max_edges`` and ``max_devices``. None predicts alone.
         settings: Attributes of the model that change, as ``learning_rate``.
 

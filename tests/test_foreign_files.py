@@ -162,7 +162,7 @@ def test_a_study_runs_no_code_that_is_not_trusted(
     command = ["bench", "run", str(study), "--out", str(tmp_path / "out")]
     assert main(command) == 2
     printed = " ".join(capsys.readouterr().err.split())
-    assert "it runs code of its own, evil:make" in printed
+    assert "it runs its own code, evil:make" in printed
     assert "--trust" in printed
     assert main([*command, "--dry-run"]) == 0
     assert not marker.exists()

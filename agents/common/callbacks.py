@@ -51,7 +51,7 @@ class BestPlacementCallback(BaseCallback):
         self.warned = False
 
     def _on_training_start(self) -> None:
-        # A resumed training goes on from its best placements, unless the environment is another
+        # A resumed training continues from its best placements, unless the environment is another
         # one: a speed-up that a twin predicted must not hide those that are measured.
         env = self.training_env
         self.sources = identify_problems(env)

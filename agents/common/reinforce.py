@@ -234,7 +234,7 @@ class REINFORCE(OnPolicyAlgorithm):
             UserError: ``total_timesteps`` is not a whole number.
         """
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
-        # SB3 keeps no callback from one call to the next: this one goes on from `best`.
+        # SB3 keeps no callback from one call to the next: this one continues from `best`.
         self.keeper, others = BestPlacementCallback(), callback
         if not isinstance(others, list):
             others = [others if isinstance(others, BaseCallback) else ConvertCallback(others)]

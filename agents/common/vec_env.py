@@ -258,7 +258,7 @@ class Rollouts:
 
 
 def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
-    """Make an environment that a model goes on in, and the steps of its rollouts there.
+    """Make an environment that a model continues in, and the steps of its rollouts there.
 
     Args:
         env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.

@@ -102,7 +102,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     Where actions decide priority and fusion, too, ``DecisionStages`` follow the placement.
 
     This reading depends on graphs and weights alone, so that the first gradient step on a rollout
-    goes on from that of the rollout.
+    continues from that of the rollout.
 
     Takes the options of ``GOOptions`` and the arguments of ``UnitPolicy``.
 

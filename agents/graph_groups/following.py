@@ -12,7 +12,7 @@ from agents.common import FORBIDDEN
 
 
 class FollowingDevices:
-    """A distribution in which a unit has its leader's device, or one of its own choice.
+    """A distribution in which a unit has its leader's device, or one of its choice.
 
     Each placement draws the units that follow, and so the groups that get one device. Groups need
     not be stored: the likelihood of a placement sums over all groupings that lead to it,

@@ -43,7 +43,7 @@ def parse(
         n: Number of nodes.
         edges: (2, e) node indices; their direction is ignored.
         scores: (e,) logits of scores; ties are won by the earlier edge.
-        depth: Number of levels; 0 makes every node a group of its own.
+        depth: Number of levels; 0 makes every node a separate group.
         allowed: (n, D) bool; the nodes of a group must have an allowed device in common.
     """
     ranked = np.argsort(-scores, kind="stable")
@@ -214,7 +214,7 @@ class Rollout:
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
 
-        The first update goes on from the rollout's own forward pass. A backward pass frees the
+        The first update continues from the rollout's own forward pass. A backward pass frees the
         activations of that, so that it is returned with a gradient once.
         """
         key = graphs.ids, noisy

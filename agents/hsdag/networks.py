@@ -29,7 +29,7 @@ class HSDAGOptions:
         conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
         directed: Whether messages from producers and from consumers have separate weights.
         dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
-        depth: Levels of parsing; 0 makes every unit a group of its own.
+        depth: Levels of parsing; 0 makes every unit a separate group.
         gate: Whether a group's embedding is gated by the mean score of its inner edges.
         groups: About how many groups the first placements have. In rollouts a dominant edge is
             then kept with a probability that its score raises, see ``SampledGroups``; 0 keeps all

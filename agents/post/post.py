@@ -17,7 +17,7 @@ from placement_gym.base import IntArray, UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 POPULATION_SIZE, ELITE_SHARE = 50, 0.1
-"""Placements per cross-entropy update, and the share of them whose frequencies are used; hand-tuned."""
+"""Placements per cross-entropy update, and the share whose frequencies are used; hand-tuned."""
 UNIFORM_WEIGHTS = (0.1, 0.01)
 """Weight of the uniform distribution at the beginning and at the end of learning; hand-tuned."""
 Scored = tuple[float, IntArray]

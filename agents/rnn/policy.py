@@ -264,7 +264,8 @@ class GroupedDevices:
     def vote(self) -> Tensor:
         """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
 
-        Added here: the most likely group of each unit would make a grouping that is hardly ever sampled.
+        Added here: the most likely group of each unit would make a grouping that is hardly
+        ever sampled.
         """
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

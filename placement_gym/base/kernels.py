@@ -96,7 +96,7 @@ class CompilationListener(event.Listener):
         continue_clocks()
 
     def say(self, module: str) -> None:
-        """Say it on the bar as long as it takes, in a line of its own once for each subject."""
+        """Say it on the bar as long as it takes, in a separate line once for each subject."""
         name = next((name for name in SUBJECTS if module.startswith(name)), None)
         if name is None:
             return

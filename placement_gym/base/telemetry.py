@@ -11,7 +11,7 @@ PACKAGE = "openvino_telemetry"
 def leave_out_telemetry() -> None:
     """Have OpenVINO load as where its package for telemetry is not installed.
 
-    Otherwise ``import openvino`` sends usage data from a process of its own, while this one
+    Otherwise ``import openvino`` sends usage data from a separate process, while this one
     measures, and waits for it where a firewall drops it. A user's program is left as it is.
     """
     modules: dict[str, Any] = sys.modules

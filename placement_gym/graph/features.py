@@ -29,7 +29,7 @@ OTHER_TYPE = len(TYPES)
 MAX_RANK = 6
 """Dimensions of an output shape that are features; larger ranks are cut. Hand-tuned."""
 MAX_DEGREE = 8
-"""Largest degree with a column of its own. Hand-tuned."""
+"""Largest degree with its own column. Hand-tuned."""
 POSITIONS = 16
 """Columns of the positional encoding. Hand-tuned."""
 MAX_PERIOD = 1000.0

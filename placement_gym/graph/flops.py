@@ -35,7 +35,7 @@ PER_OUTPUT = {
 def node_flops(node: ov.Node) -> float:
     """Floating-point operations of one inference; a multiply-add counts as two.
 
-    Types without a rule of their own count one operation per output element, those that only
+    Types without their own rule count one operation per output element, those that only
     move data count none.
     """
     kind = node.get_type_name()

@@ -2,7 +2,7 @@
 
 A constant, or a chain of operators on constants, that two parts share would tie them together:
 HETERO then moves it as data, or over-splits. Rounding that two parts share would leave one of them
-without, so that it computes in real numbers instead of integers. Each part gets copies of its own.
+without, so that it computes in real numbers instead of integers. Each part gets its own copies.
 """
 
 from __future__ import annotations

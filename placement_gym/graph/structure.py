@@ -276,7 +276,7 @@ def describe_difference(known: Structure, other: Structure) -> str:
         if drop_weights(known.kinds[missing]) == drop_weights(other.kinds[strange]):
             return (
                 f"{text}. Weights of another precision, as in a copy compressed to f16, need a "
-                "plan of their own: load the file that was planned, or plan this one"
+                "their own plan: load the file that was planned, or plan this one"
             )
     elif strange:
         text = f"the placement has nothing for {strange!r} ({other.kinds[strange]} B)"

@@ -36,7 +36,7 @@ def find_largest_bytes(graph: OpGraph) -> FloatArray:
         [prod(shape) * BYTES_OF_TYPE.get(element_type, 4) for shape, element_type in types],
         np.float64,
     )
-    # A state is stored in tensors of its own, which no single allocation with the weights holds.
+    # A state is stored in separate tensors, which no single allocation with the weights holds.
     state = 0 if graph.state_bytes is None else graph.state_bytes
     np.maximum(largest, graph.weight_bytes - state, out=largest)
     tensors = graph.tensors

@@ -22,7 +22,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
 
     Exact up to the rounding of costs to 31 bits of the result, by which the bound is lower; costs
     of submodels, memory limits and support are ignored. Units on device 0 are on the source side.
-    A tensor made there has an edge of its cost to a node of its own, and unlimited edges from that
+    A tensor made there has an edge of its cost to a separate node, and unlimited edges from that
     to all readers, so that it is cut once however many readers are on the sink side; a tensor made
     on device 1 has the same edges reversed.
 

@@ -54,8 +54,8 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
         if overload(room, owner) > 0.0:
             empty_full_devices(terms, place, room, preferred)
         # Moves of single units can get stuck where units of other sizes block each other. Filling
-        # devices from the beginning, largest first, can go on; it is kept only while it lowers the
-        # overload.
+        # devices from the beginning, largest first, can continue; it is kept only while it lowers
+        # the overload.
         while overload(room, owner) > 0.0:
             other = place.copy()
             other_room = refill(terms, other)

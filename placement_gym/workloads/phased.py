@@ -24,7 +24,7 @@ class PhasedModel:
     decode: ov.CompiledModel
 
     def create_infer_request(self) -> PhasedRequest:
-        """A request with a state of its own."""
+        """A request with its own state."""
         return PhasedRequest(
             self.prefill.create_infer_request(), self.decode.create_infer_request()
         )

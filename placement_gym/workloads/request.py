@@ -38,7 +38,7 @@ class Request(ABC):
     Only measurements draw its inputs and run it: see ``samples.draw`` and ``runs.start``.
 
     Attributes:
-        phased: Whether it begins with a prompt, which may have a placement of its own.
+        phased: Whether it begins with a prompt, which may have its own placement.
         separable: Whether it is one inference, so that operators can be run one by one on its
             values.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.

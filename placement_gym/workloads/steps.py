@@ -179,7 +179,7 @@ def ask_length(port: ov.Output) -> UserError:
 def find_fixed(model: ov.Model) -> list[ov.Output]:
     """Inputs with a dynamic length that is not that of the model's tokens.
 
-    What an encoder made has a name of its own, or the model takes it in any length, and its
+    What an encoder made has its own name, or the model takes it in any length, and its
     outputs and state have the same shapes.
     """
     counting = [port for port in model.inputs if counted_axis(port, {}) is not None]

@@ -97,7 +97,7 @@ def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
 def load_and_inspect(
     spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
 ) -> tuple[ov.Model, Inspection]:
-    """Load a model, and inspect it in a process of its own.
+    """Load a model, and inspect it in a separate process.
 
     A file is read in that process first, so that a crash of OpenVINO does not end this one.
     With ``exclusive`` the model is compiled only while no other process measures.

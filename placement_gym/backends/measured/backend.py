@@ -230,7 +230,7 @@ class MeasuredBackend:
         """As ``evaluate``, memory limits ignored.
 
         Raises:
-            EngineError: The failure is not the placement's: the run cannot go on.
+            EngineError: The failure is not the placement's: the run cannot continue.
         """
         earlier_error = self.session.failures.get(assignment.tobytes())
         if earlier_error is not None:

@@ -54,7 +54,7 @@ def measure_operator_times(engine: HostedModel, device: int, prefill: bool = Fal
     steps, beat = engine.samples[0][:1] if prefill else engine.samples[0], engine.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     beat("compiling with counters")
-    # Each stream has counters of its own, and any of them may run an inference.
+    # Each stream has its own counters, and any of them may run an inference.
     alone = spec.with_streams(1) if spec.host else spec
     compiled = compile_on(engine.core, engine.model, alone, "the model", {"PERF_COUNT": True})
     counted = CountedRequest(compiled.create_infer_request(), averaged=spec.host, beat=beat)

@@ -40,7 +40,7 @@ class StageModel:
 
 
 class Cutter:
-    """Replaces what a stage reads of others by inputs of its own.
+    """Replaces what a stage reads of others by its own inputs.
 
     Args:
         model: A model whose static values belong to one stage each; it cannot be used any more.

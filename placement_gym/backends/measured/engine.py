@@ -91,7 +91,7 @@ class EngineProcess(Engine):
             return read_answer(self.running().call(request, self.timeout_s))
 
     def running(self) -> Child:
-        """The worker, started if there is none; a fork of this process gets one of its own."""
+        """The worker, started if there is none; a fork of this process gets its own."""
         if self.child is not None and self.child.owner != os.getpid():
             self.child.end()
             self.child = None
@@ -162,7 +162,7 @@ def engine_failures() -> Iterator[None]:
 def inspect_in_new_process(
     spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
 ) -> Inspection:
-    """``inspection.inspect`` in a process of its own.
+    """``inspection.inspect`` in a separate process.
 
     Raises:
         EngineError: OpenVINO failed, or the process died or hangs.

@@ -111,7 +111,7 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             if announced:
                 waited_s = monotonic() - start_s
                 reporter.wait("")
-                reporter.print_message(f"measuring goes on after {waited_s:.0f} s of waiting")
+                reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
             return
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")

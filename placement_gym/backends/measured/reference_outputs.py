@@ -70,7 +70,7 @@ class ReferenceOutputs:
         steady = find_steady(reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
-        # A generator with a seed goes on from run to run, and begins again in another compilation.
+        # A generator with a seed continues from run to run, and restarts in another compilation.
         problem = self.engine.problem
         again = self.engine.compile(problem.single(problem.reference_device)).outputs()
         steady = find_steady(again, expected, self.tolerance)

@@ -2,7 +2,7 @@
 
 HETERO is how placements run. Stages are for what it cannot do: two GPUs in one placement (openvino
 #38250 leaves the second empty), and submodels that share the threads of one device, where several
-requests are in flight: HETERO gives each submodel threads of its own.
+requests are in flight: HETERO gives each submodel its own threads.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StagedModel:
     reader: InputReader
 
     def create_infer_request(self) -> StagedRequest:
-        """A request with tensors and a state of its own; each thread needs one."""
+        """A request with its own tensors and state; each thread needs one."""
         return StagedRequest(self)
 
 
@@ -127,7 +127,7 @@ class StagedRequest:
 
 
 def own_dynamic_outputs(request: ov.InferRequest) -> None:
-    """Give a request memory of its own for outputs of dynamic size.
+    """Give a request its own memory for outputs of dynamic size.
 
     In OpenVINO 2026.4 requests of a model that ends in a Concat of its inputs share it otherwise,
     and overwrite each other's outputs where sizes differ.

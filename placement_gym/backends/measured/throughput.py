@@ -1,8 +1,8 @@
 """Throughput: placements with several requests in flight, single devices at their best.
 
-Requests run on OpenVINO's own queue (``ov.AsyncInferQueue``), those of a model with state each in a
-thread of its own, over the placement as HETERO compiles it. HETERO gives each submodel threads of
-its own: a device that states its threads would compute on more of them where it has several
+Requests run on OpenVINO's own queue (``ov.AsyncInferQueue``), those of a model with state each in
+its own thread, over the placement as HETERO compiles it. HETERO gives each submodel its own
+threads: a device that states its threads would compute on more of them where it has several
 submodels, of one model or of a union. Such a placement runs in stages that take turns; see
 ``stages``.
 """
@@ -58,7 +58,7 @@ class CompiledModels:
         models: Each model of a union; of any other model its only one.
         n_submodels: Submodels of HETERO, or stages, of all models.
         n_submodels_expected: Those that the placement needs.
-        threaded: Whether each request needs a thread of its own.
+        threaded: Whether each request needs its own thread.
     """
 
     models: Sequence[Compiled]

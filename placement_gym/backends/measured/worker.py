@@ -238,7 +238,7 @@ class Worker:
             arms.append(arm)
             count(len(arms) / (len(order) + 1))
         for assignment, arm in zip(order, arms, strict=True):
-            # Needs no copy of its own whose outputs others are compared with.
+            # Needs no separate copy whose outputs others are compared with.
             if np.array_equal(assignment, self.reference_placement):
                 self.references.setdefault(self.objective, arm)
             self.reference_outputs.check(arm.outputs(), assignment)

@@ -178,7 +178,7 @@ class FusedProgram(NamedTuple):
     """Groups of operators as the operators of a program.
 
     Attributes:
-        program: Each group is a unit of its own.
+        program: Each group is a separate unit.
         place: (n_groups,) uint8 devices.
         group: (n_operators,) group of each operator.
     """

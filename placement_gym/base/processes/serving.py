@@ -27,7 +27,7 @@ PR_SET_PDEATHSIG = 1
 class Parent:
     """Requests of the parent and messages to it, one JSON document a line.
 
-    They have descriptors of their own: what anything prints to standard output goes to
+    They have their own descriptors: what anything prints to standard output goes to
     standard error, and standard input is empty.
     """
 

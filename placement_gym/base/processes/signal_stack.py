@@ -18,7 +18,7 @@ class SignalStack(ctypes.Structure):
 def keep_signal_stack() -> Iterator[None]:
     """Restore this thread's stack of signal handlers after a block that may change it.
 
-    On processors with AMX, OpenVINO's CPU plugin takes a stack of its own when it is loaded, and
+    On processors with AMX, OpenVINO's CPU plugin takes its own stack when it is loaded, and
     the one before when it is unloaded. Where two plugins are not unloaded in the reverse order of
     their loading, the thread is left with a stack that has been freed, and Ctrl-C crashes the
     process. A plugin that finds another stack than its own in the end leaves it alone.

@@ -1,4 +1,4 @@
-"""The table of a comparison that fills while its runs go on."""
+"""The table of a comparison that fills while its runs continue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Line:
         tasks: Its runs.
         rows: Of those that have ended.
         samples: Speed-ups of all evaluations that were feasible.
-        evaluations: Of the run that goes on.
+        evaluations: Of the run that continues.
     """
 
     tasks: list[Task] = field(default_factory=list)

@@ -248,7 +248,7 @@ def load_bundled(target: str) -> Any:
         raise UnknownAgentError(
             f"the package 'agents' in {origin} is not that of {DISTRIBUTION}, but {description} "
             f"({error.__cause__}). Each may have overwritten files of the other: install "
-            f"{DISTRIBUTION} into an environment of its own"
+            f"{DISTRIBUTION} into a separate environment"
         ) from error
 
 

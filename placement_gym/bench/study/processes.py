@@ -24,7 +24,7 @@ POLL_S = 0.5
 
 @dataclass(eq=False)
 class Running:
-    """A task in a process of its own.
+    """A task in a separate process.
 
     Attributes:
         task: What runs.

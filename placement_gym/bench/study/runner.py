@@ -64,7 +64,7 @@ def run_study(
         address: Of a running Ray cluster; None starts a local one.
         retry_failed: Run those again whose rows have an error; the new row counts.
         quiet: Show no progress.
-        timeout_s: Seconds without an evaluation after which a task in a process of its own counts
+        timeout_s: Seconds without an evaluation after which a task in a separate process counts
             as hung and gets an error row; None allows an hour.
 
     Returns:
@@ -148,7 +148,7 @@ def run_tasks(
 
 
 def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
-    """State what an interrupt leaves, and how to go on."""
+    """State what an interrupt leaves, and how to continue."""
     if not n_done:
         return "no run has ended; rerun the command to start again"
     return f"{n_done} of {n_runs} runs are in {folder / ROWS}; rerun the command to continue"

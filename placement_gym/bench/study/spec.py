@@ -129,7 +129,7 @@ class Study:
         libraries = [str(one["extension"]) for one in settings if one.get("extension")]
         logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
         return [
-            *([f"runs code of its own, {', '.join(code)}"] if code else []),
+            *([f"runs its own code, {', '.join(code)}"] if code else []),
             *([f"loads the library {join_words(libraries)}"] if libraries else []),
             *([f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}"] if logs else []),
         ]

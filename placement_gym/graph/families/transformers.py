@@ -16,7 +16,7 @@ VOCABULARY = 30_000
 
 
 def attention(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """Transformer blocks in which every head is a branch of its own."""
+    """Transformer blocks in which every head is a separate branch."""
     b, width, tokens = GraphBuilder(), int(rng.choice(WIDTHS)), int(rng.choice(TOKENS))
     heads = draw_heads(n, rng)
     x = embed(b, tokens, width)

@@ -31,7 +31,7 @@ class ListProblem(Struct):
         receive: (n_devices, n_devices) int32 its second channel, or -1.
         n_channels: Number of channels.
         link_gap_ms: Idle time of a channel after a transfer.
-        each_reader: Whether every reader of a tensor has a transfer of its own.
+        each_reader: Whether every reader of a tensor has its own transfer.
         first_op: (n_units + 1,) uint32 where each unit's operators begin.
         ops: (n,) uint32 operators by unit, in the order of ``sequence``.
         unit_ms: (n_units, n_devices) times.

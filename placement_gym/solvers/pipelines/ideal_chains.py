@@ -165,7 +165,7 @@ def extend_chains(
 def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
     """(n_moves, 2) states, and kinds of last devices, that chains to ideal i may have.
 
-    The row of ``best`` becomes the cut-off where a chain may go on from it.
+    The row of ``best`` becomes the cut-off where a chain may continue from it.
     """
     moves = np.empty((plan.used.size, 2), np.int64)
     count = 0

@@ -55,7 +55,7 @@ def place(
     bound_ms: float,
     upper_ms: float,
 ) -> Solution:
-    """Solve the program with whole units; while the optimum violates cuts, add them and go on."""
+    """Solve the program with whole units; while the optimum violates cuts, add them."""
     best: IntArray | None = None
     while True:
         start = None if best is None else (built.x[np.arange(len(best)), best], 1.0)

@@ -1,4 +1,4 @@
-"""The search: chains of moves from many starts, of which the better ones go on."""
+"""The search: chains of moves from many starts, of which the better ones continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import LIST, LOAD, SIMULATED, State
 
 CHAINS = 2
-"""Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
+"""Chains of a bracket; after each of its rungs the better half continues (successive halving)."""
 FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
 HEATS = (0.001, 0.0006, 0.0003, 0.0001)
@@ -126,12 +126,12 @@ def search(
 
 
 class AnytimeSearch:
-    """Proposes placements, better ones as time goes on.
+    """Proposes placements, better ones as time continues.
 
     The first placements are list schedules whose weights a trained policy draws, and random ones.
     Others are built one unit after another, with random tastes and prices of memory, or are random
     blocks, repaired. Chains of moves start from these, from the best so far and from crosses
-    of two of these, in brackets: after each rung the better half goes on, colder and longer. Each
+    of two of these, in brackets: after each rung the better half continues, colder and longer. Each
     bracket is twice as long as the one before, so that whatever the budget, a fair share of it went
     to one long chain.
 
@@ -254,7 +254,7 @@ class AnytimeSearch:
         return self.chains.build(elite.place, elite.price)
 
     def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
-        """Yield chains while they go on; see the class."""
+        """Yield chains while they continue; see the class."""
         states = [self.chains.resume(elite) for elite in self.elites[:RETURNING]]
         while len(states) < CHAINS:
             states.append(self.begin())

@@ -287,7 +287,7 @@ class Chains:
     def cross(self, one: Elite, other: Elite) -> State:
         """A chain at a placement that agrees with ``other`` on a stretch of the order.
 
-        Half of the stretches go on to the end.
+        Half of the stretches continue to the end.
         """
         n_units = len(one.place)
         first, last = np.sort(self.rng.integers(n_units, size=2))

@@ -102,7 +102,7 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
             tail[i] = longest
             for r in range(first[i], first[i + 1]):
                 reach = min(reach, signed(maker[r]))
-        # nothing changes any more: no maker of a change is left, and devices go on as before
+        # nothing changes any more: no maker of a change is left, and devices continue as before
         if i % BLOCK == 0:
             same = i <= reach
             for d in range(n_devices):

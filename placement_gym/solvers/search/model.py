@@ -368,7 +368,7 @@ class State(Struct):
 
 
 BLOCK = 32
-"""Operators between two positions from which a list schedule can go on."""
+"""Operators between two positions from which a list schedule can continue."""
 
 
 def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: float = 0.0) -> State:

@@ -39,7 +39,7 @@ class Film:
 
 
 class Backdrop:
-    """A picture whose layout is fixed, and its names and key as pixels of their own.
+    """A picture whose layout is fixed, and its names and key as separate pixels.
 
     Args:
         problem: As for ``PlacementPicture``.

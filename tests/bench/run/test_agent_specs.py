@@ -52,4 +52,4 @@ def test_another_package_of_the_agents_name_is_named(
     monkeypatch.delitem(sys.modules, "agents")
     assert f"in {tmp_path / 'agents'}" in str(raised.value)
     assert "but that of openai-agents" in str(raised.value)
-    assert "environment of its own" in str(raised.value)
+    assert "separate environment" in str(raised.value)
