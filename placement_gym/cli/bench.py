@@ -228,12 +228,12 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study import measures, publish_rows
+    from placement_gym.bench.study import is_measured_study, publish_rows
 
     study = load_study(options)
     path, missing = publish_rows(study, options.out, options.to)
     # Measured rows would be measured again, which `bench validate` is for.
-    _, wrong = (0, []) if measures(study) else replay(path, options)
+    _, wrong = (0, []) if is_measured_study(study) else replay(path, options)
     size = path.stat().st_size
     document = {"file": str(path), "bytes": size, "missing": missing, "wrong": wrong}
     if not print_json(options, document):

@@ -256,7 +256,7 @@ def test_transfer_may_see_limits() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"train_on": ["inception"], "evaluations": 63}, "one rollout is 64"),
+        ({"train_on": ["inception"], "evaluations": 63}, "one rollout of 64"),
         ({"train_on": ["tiny"]}, "leave it out"),
         ({}, "needs models to train on"),
     ],

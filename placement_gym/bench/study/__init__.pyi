@@ -1,6 +1,6 @@
 from .checks import check_names as check_names
 from .checks import choose_executor as choose_executor
-from .checks import measures as measures
+from .checks import is_measured_study as is_measured_study
 from .executors import Serial as Serial
 from .publishing import publish_rows as publish_rows
 from .row_checks import validate as validate

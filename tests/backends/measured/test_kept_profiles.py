@@ -135,7 +135,7 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
     damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
     for number, content in enumerate(damaged):
         path.write_text(content)
-        with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
+        with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*moved to .*damaged"):
             again = kept_profiles.load_or_measure(tiny, quiet=True)
         assert measured == [FOR_FITTING] * (number + 2)
         assert CostTable.load(path).fingerprint == again.fingerprint
@@ -149,7 +149,7 @@ def test_a_damaged_full_profile_leaves_the_quick_one(
 ) -> None:
     quick = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     kept_profiles.profile_path(tiny).write_text("{")
-    with pytest.warns(PlacementGymWarning, match="it is now"):
+    with pytest.warns(PlacementGymWarning, match="moved to"):
         found = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert found.fingerprint == quick.fingerprint
     assert measured == [QUICK]
