@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader
 
 from agents.options import check_options
-from placement_gym.base import UserError, explain_removal, unknown_name
+from placement_gym.base import UserError, explain_on_import, explain_removal, unknown_name
 
 if TYPE_CHECKING:
     from agents.common import REINFORCE as REINFORCE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agents.common import save_weights as save_weights
     from agents.loading import load as load
 
-__getattr__, _, _ = lazy_loader.attach(
+find_lazily, *_ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "common.reinforce": ["REINFORCE"],
@@ -27,6 +27,7 @@ __getattr__, _, _ = lazy_loader.attach(
         "loading": ["load"],
     },
 )
+__getattr__ = explain_on_import(__name__, find_lazily)
 __all__ = ["AGENTS", "REINFORCE", "load", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",

@@ -11,6 +11,7 @@ from processes import run_python
 
 import agents
 import placement_gym
+from placement_gym import solvers
 
 ROOT = Path(placement_gym.__file__).parent
 
@@ -297,6 +298,10 @@ def test_what_a_door_names_can_be_imported(room: str) -> None:
         assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = package.no_such_name
+
+
+def test_public_solvers_are_on_their_door() -> None:
+    assert set(solvers.__all__) <= doors()["placement_gym.solvers"].keys()
 
 
 def test_agents_lists_what_is_public() -> None:

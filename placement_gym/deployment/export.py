@@ -1,4 +1,7 @@
-"""Export a placement for programs that use OpenVINO alone: model, affinities and a script."""
+"""Export a placement for programs that use OpenVINO alone: model, affinities and a script.
+
+Also divides the placement of several models into those of each.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from placement_gym.backends.measured import candidate
+from placement_gym.backends.measured import TimingProtocol, candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
 from placement_gym.backends.measured.engine_process import Json, Server
 from placement_gym.backends.measured.timing import Race
@@ -120,15 +120,15 @@ def no_room() -> Iterator[None]:
 
 
 class FaultyWorker(Server):
-    def answer(self, method: str, *arguments: Any) -> Any:
+    def answer(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
         if method != "measure_once":
-            return super().answer(method, *arguments)
+            return super().answer(method, protocol, *arguments)
         with self.worker.lock():  # it strikes while it holds the lock
             self.worker.check_reference()
             fault = take_fault()
             strike(fault)
             with corrupt(self, fault):
-                return super().answer(method, *arguments)
+                return super().answer(method, protocol, *arguments)
 
 
 def make(start: Json, parent: Parent) -> Any:

@@ -31,7 +31,7 @@ class MeasuredBackend:
 
     ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
     or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
-    fails too. Finalists are measured in a process that has measured nothing before.
+    fails too. Finalists are measured in a process that has measured nothing before, if there is one.
 
     Args:
         engine: Compiles and times placements.
@@ -159,6 +159,7 @@ class MeasuredBackend:
 
         Raises:
             EngineFailureError: They do not run.
+            UserError: The reference device computes the model wrong.
         """
         return np.array(self.ask("operator_errors", device, selected), dtype=np.float64)
 
@@ -188,7 +189,7 @@ class MeasuredBackend:
             return measured
 
     def restart(self) -> None:
-        """Drop what the engine holds, its process included; the next question starts it again."""
+        """Drop what the engine holds, and its process if it has one; a question starts it again."""
         self.engine.restart()
 
     def close(self) -> None:

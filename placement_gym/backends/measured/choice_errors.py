@@ -2,6 +2,8 @@
 
 A device of lower precision may choose another one of two values that are nearly equal. Its indices
 differ then, which says nothing; the values behind them, as the reference computes them, say all.
+Operators that choose inside and return no index are compared by their results: as sets of rows
+where these are boxes, by the share of equal elements where labels come out of a loop.
 """
 
 from __future__ import annotations

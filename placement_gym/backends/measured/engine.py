@@ -1,4 +1,4 @@
-"""What answers questions about placements, in a process whose crashes do not end this one."""
+"""What answers questions about placements or inspects a model, in a process that may crash."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def engine_failures() -> Iterator[None]:
 def inspect_in_new_process(
     spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
 ) -> Inspection:
-    """``inspection.inspect`` in a separate process.
+    """``inspector.inspect`` in a separate process.
 
     Raises:
         EngineError: OpenVINO failed, or the process died or hangs.

@@ -64,15 +64,16 @@ class Server:
         self.worker = build_worker(recipe, ModelSpec(**start["model"]), reporter)
 
     def __call__(self, request: Json) -> Any:
-        self.worker.protocol = TimingProtocol(**request["protocol"])
+        protocol = TimingProtocol(**request["protocol"])
         try:
-            return encode(self.answer(request["method"], *map(decode, request["arguments"])))
+            arguments = map(decode, request["arguments"])
+            return encode(self.answer(request["method"], protocol, *arguments))
         finally:
             return_free_memory()
 
-    def answer(self, method: str, *arguments: Any) -> Any:
+    def answer(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
         """What the worker answers; nothing once it is made, which ``"ready"`` asks."""
-        return None if method == "ready" else self.worker.answer(method, *arguments)
+        return None if method == "ready" else self.worker.answer(method, protocol, *arguments)
 
 
 def decode(argument: Any) -> Any:

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.backends.measured.engine import Inspection
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.recipe import Json
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base import UserError, last_line
 from placement_gym.base.processes import Parent, serve
@@ -111,11 +112,8 @@ def find_shapes(
     return [found[shaped.inference] for shaped in shapes]
 
 
-Json = dict[str, Any]
-
-
 class Inspector:
-    """Answers the one request of ``isolated.inspect_in_new_process``."""
+    """Answers the one request of ``engine.inspect_in_new_process``."""
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]

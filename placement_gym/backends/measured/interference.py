@@ -1,4 +1,4 @@
-"""Interference: the share of a sample's time that other programs took, or else the load average.
+"""Interference: the share of a sample's time that other programs took, and warnings of a session.
 
 Linux counts the former. Elsewhere there is only the load average, as before a measurement starts.
 """

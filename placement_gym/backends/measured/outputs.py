@@ -1,4 +1,9 @@
-"""The comparison of a placement's outputs with those of the reference device."""
+"""The comparison of a placement's outputs with those of the reference device, and its tolerance.
+
+In f32 a split changes outputs by next to nothing. It changes them by more on devices of lower
+precision; in quantised models, where any difference may round an activation to the next level; and
+where integers overflow on one device, or in one submodel, and not in another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe of a measured backend: what another process needs to build it again."""
+"""The recipe of a worker, from which another process builds it, and whether devices get aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs of life and messages of a measuring backend."""
+"""Signs of life and messages of a worker."""
 
 from __future__ import annotations
 

@@ -70,8 +70,7 @@ class LocalEngine(Engine):
         )
 
     def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        self.worker.protocol = protocol
-        return self.worker.answer(question, *arguments)
+        return self.worker.answer(question, protocol, *arguments)
 
     def restart(self) -> None:
         """Drop the compiled reference; the process stays."""
@@ -103,7 +102,7 @@ class Worker:
         tolerance: See ``MeasuredEnv``.
 
     Attributes:
-        protocol: How often things run in what is asked next.
+        protocol: How often things run in what is asked now.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -131,8 +130,8 @@ class Worker:
         self.owner = os.getpid()
         register(core, problem.devices)
 
-    def answer(self, question: str, *arguments: Any) -> Any:
-        """The value of a property, or what a method returns, while no other process measures.
+    def answer(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        """The value of a property, or what a method returns, while nothing else measures.
 
         Raises:
             EngineError: This process is a fork of the one that made the worker; or the engine
@@ -140,6 +139,7 @@ class Worker:
             UserError: See ``Engine.ask``.
         """
         with self.lock():
+            self.protocol = protocol
             attribute = getattr(self, question)
             return attribute(*arguments) if callable(attribute) else attribute
 
@@ -370,19 +370,22 @@ class Worker:
         """See ``MeasuredBackend.reference_ms``."""
         if self.objective not in self.reference_times_ms:
             self.check_reference()
-            measured = self.time_candidate(self.reference, rival=0.0)
+            with classified_failures():
+                measured = self.time_candidate(self.reference, rival=0.0)
             self.reference_times_ms[self.objective] = measured.reference_ms
         return self.reference_times_ms[self.objective]
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """See ``MeasuredBackend.measure_operators``."""
-        return counters.measure_operator_times(self, device, prefill)
+        with classified_failures():
+            return counters.measure_operator_times(self, device, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuredBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         self.reporter.beat("OpenVINO's own choice")
-        device_of = place(self.core, self.model, self.problem)
+        with classified_failures():
+            device_of = place(self.core, self.model, self.problem)
         return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The simulated backend where priority and fusion are decided, too."""
+"""The simulated backend where priority and fusion are decided, too, and its fused programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""None"""
+"""List schedules whose weights a policy chooses."""
 
 import lazy_loader
 

@@ -1,4 +1,6 @@
-"""Chains of moves under the model of a schedule."""
+"""Chains of moves under the model of a schedule: annealing, whose random moves are accepted if they
+cost less, or with a probability that falls.
+"""
 
 from __future__ import annotations
 
@@ -309,9 +311,9 @@ class Chains:
         if self.model.kind == SIMULATED:
             self.anneal_simulated(state, n_moves, heat, counts)
         else:
-            kernel = advance_list if self.model.kind == LIST else advance_sums
+            advance = advance_list if self.model.kind == LIST else advance_sums
             model, layout, shares = self.model, self.layout, self.kinds.cumulative
-            kernel(model, layout, state, self.rng, n_moves, heat, shares, counts)
+            advance(model, layout, state, self.rng, n_moves, heat, shares, counts)
         counts[:, GAIN] /= max(float(state.scalars.best_ms), LEAST_MS)
         self.kinds.learn(counts)
 

@@ -1,4 +1,4 @@
-"""Moves of single units and back, and ejections: units that leave devices that are full."""
+"""Random draws, moves of single units and back, and ejections of units from full devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list schedule that is kept up to date: finish times forward, tails backward.
+"""A list schedule, and sums of loads, that are kept up to date while units move.
 
 Operators run in a fixed order, so a schedule is a set of longest paths: from the beginning to each
 operator, and from each operator to the end (its tail). A change between two operators leaves the

@@ -1,4 +1,4 @@
-"""The search's view of a problem: operators in the order of a schedule, and units that move."""
+"""The search's view of a problem: operators in the order of a schedule, units and clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals: random moves of some units."""
+"""Proposals: random moves of some units, also for searches that judge them by other means."""
 
 from __future__ import annotations
 
