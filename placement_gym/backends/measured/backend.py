@@ -31,7 +31,7 @@ class MeasuredBackend:
 
     ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
     or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
-    fails too. Finalists are measured in a process that has measured nothing before, if there is one.
+    fails too. Finalists are measured in a process that has measured nothing before.
 
     Args:
         engine: Compiles and times placements.
