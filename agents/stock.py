@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO as it is, with settings for few placements: a floor for learners."""
+"""Stable-Baselines3's unchanged PPO, with settings for few placements: a floor for learners."""
 
 from __future__ import annotations
 

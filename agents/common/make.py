@@ -118,7 +118,7 @@ class LearnedAgent:
         options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
         policy_class: Any = self.policy
         model = self.algorithm(policy_class, venv, policy_kwargs=options, seed=seed, **arguments)
-        if venv is not env:  # a VecEnv is stepped as it is, also later
+        if venv is not env:  # a VecEnv is stepped unchanged, also later
             model.rollouts, model.steps_together = rollouts, n_steps
         if weights is not None:
             load_weights(model, weights)

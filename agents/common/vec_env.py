@@ -224,7 +224,7 @@ class Rollouts:
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Warn where the preset differs from an environment that is stepped as it is.
+        """Warn where the preset differs from an environment that is stepped unchanged.
 
         Raises:
             UserError: What was chosen is otherwise.
@@ -234,7 +234,7 @@ class Rollouts:
             if name in own and own[name] != getattr(self, name):
                 raise UserError(
                     f"{name}={getattr(self, name)!r} needs an environment that is made with it, "
-                    "as this one is stepped as it is: pass it to gym.make"
+                    "as this one is stepped unchanged: pass it to gym.make"
                 )
         self.say(own, "the environment has")
 

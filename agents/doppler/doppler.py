@@ -52,7 +52,7 @@ class Doppler(Search):
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
 
     def use_trained_policy(self) -> None:
-        """Predict by the policy as it is, and leave stages 1 and 2 out of ``learn``."""
+        """Predict by the present policy, and leave stages 1 and 2 out of ``learn``."""
         self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:

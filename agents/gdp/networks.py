@@ -24,7 +24,7 @@ SEGMENTS_AT_ONCE = 16
 processor's cache."""
 UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 MAX_EQUAL_DEVICES = 16
-"""Equal devices that are told apart, at most. Hand-tuned: rows of an embedding."""
+"""Most equal devices that the network distinguishes. Hand-tuned: rows of an embedding."""
 MAX_LIMIT_SHARE = 4.0
 """Bytes of a unit as a share of a device's limit, at most. Hand-tuned, because limits may be tiny.
 """
@@ -266,7 +266,7 @@ class DeviceHead(nn.Module):
 
     Deviation: the published network sees no devices, see ``PlainHead``.
 
-    Equal ones are told apart by their rank among each other: units could not gather on one of them
+    Equal ones are distinguished by their rank: units could not gather on one of them
     if all had the same logit.
     """
 

@@ -42,7 +42,7 @@ class ListPolicyAgent(Search):
         seed: Seed of all random numbers.
         policy: Draws schedules for ``learn``: ``"many"`` or ``"one"``, see
             ``solvers.list_policy.policy``, or a file.
-        first: Answers before ``learn``, likewise.
+        first: Answers before ``learn``; the same limits hold.
         samples: Schedules for each evaluation.
 
     Raises:

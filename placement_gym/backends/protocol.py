@@ -59,9 +59,9 @@ class Measurement:
             one placement and tokens under another.
         requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
             Latencies are then the time between two results.
-        streams: Inferences that a device ran at a time, likewise.
-        models_ms: Median latency of each model of a union, likewise: from the start of a request to
-            its result, with ``requests`` rounds in flight.
+        streams: Inferences that a device ran at a time, for throughput.
+        models_ms: Median latency of each model of a union, for throughput: from the start of a
+            request to its result, with ``requests`` rounds in flight.
     """
 
     latency_ms: float

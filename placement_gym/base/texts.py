@@ -26,7 +26,7 @@ def make_lines_printable(text: object) -> str:
 
 
 def escape_markdown(text: object) -> str:
-    """Markdown within a line, as in a cell, that shows the text as it is."""
+    """Markdown within a line, as in a cell, that shows the text unchanged."""
     return MARKS.sub(_escape_mark, make_printable(text))
 
 
@@ -50,7 +50,7 @@ def code_span(text: object) -> str:
 
 
 def escape_figure_text(text: object) -> str:
-    """Text that matplotlib shows as it is, without mathematics; lines stay."""
+    """Text that matplotlib shows unchanged, without mathematics; lines stay."""
     return make_lines_printable(text).replace("$", r"\$")
 
 

@@ -35,7 +35,7 @@ class IndexBox(spaces.Box):
         return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
 
     def share(self, indices: NDArray[Any]) -> NDArray[np.float32]:
-        """An array of indices as it is observed."""
+        """An observed array of indices."""
         return (indices / self.count).astype(np.float32)
 
     def read(self, observed: Any) -> Any:

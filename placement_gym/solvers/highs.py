@@ -220,7 +220,7 @@ class CuttingPlaneSolver:
             self.solver.highs.changeRowBounds(row, -np.inf, most)
 
     def minimize(self, time_limit_s: float) -> Optimum:
-        """Minimise the objective of the program as it is now."""
+        """Minimise the objective of the present program."""
         self.solver.pass_new_rows()
         result = self.solver.run(time_limit_s)
         if result.values is None or is_accurate(result.objective, self.solver.unit_ms):

@@ -255,7 +255,7 @@ class ChoosingModel:
             for name, choices in islice(behind.items(), MAX_RULES)
         ]
         more = len(behind) - MAX_RULES
-        return [*rules, *([f"likewise {more} more outputs"] if more > 0 else [])]
+        return [*rules, *([f"the same for {more} more outputs"] if more > 0 else [])]
 
 
 def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:

@@ -231,7 +231,7 @@ class Race:
 
         It is faster if its gain exceeds its noise and ``CACHE_INTERFERENCE`` even under the worst
         assumption: other programs delayed the first arm by all the time that they took, and this
-        arm not at all. Slower likewise.
+        arm not at all. The same for slower.
         """
         noise, ratios = self.noise(arm), self.log_ratios(arm)
         delays = self.pick(self.delays, arm, 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "comparison.json"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
-"""A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
+"""A label that a file's name can hold unchanged but for spaces, each of which becomes ``--``."""
 TITLE_LETTERS = 92
 """Length of a note up to which it is printed on pictures; longer ones are next to the table."""
 

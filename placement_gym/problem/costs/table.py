@@ -53,7 +53,7 @@ class CostTable(JsonFile):
             the host's memory, as published workloads state them.
         link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
         link_ms_per_size: (n_devices, n_devices) additional time for each unit of
-            ``transfer_size``; likewise.
+            ``transfer_size``; zero on the diagonal.
         submodel_ms: (n_devices,) cost of every submodel that runs on the device, or of every stage
             where requests are in flight.
         host: (n_devices,) bool, whether the device computes in the host's memory.

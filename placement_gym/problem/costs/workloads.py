@@ -132,7 +132,7 @@ class Workload:
         """Make a cost table of the published times; every device but a CPU is an accelerator.
 
         Args:
-            devices: CPUs and accelerators, which are told apart by their kind.
+            devices: CPUs and accelerators, distinguished by their kind.
             source: ``"published"``, or ``"published-x1000"``: transfers a thousand times longer,
                 as the layer graphs' throughput files seem to state seconds for milliseconds.
 

@@ -167,7 +167,7 @@ def convert(
     Args:
         actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
         gains_ms: ``gain_ms`` of the problem, or (k,) of the problem of each.
-        means_ms: ``mean_ms``, likewise (k, 1).
+        means_ms: ``mean_ms`` of the problem, or (k, 1).
     """
     weights: FloatArray = MEANS + SCALES * actions
     weights[:, LASTING] = np.minimum(weights[:, LASTING], 0.0)

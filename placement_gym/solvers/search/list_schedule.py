@@ -200,7 +200,7 @@ def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
 
 @inlined_part
 def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms: float) -> bool:
-    """Tell if what reads from the span begins early enough, likewise."""
+    """Tell if what reads from the span begins early enough."""
     first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
     transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
     finish, tail, latest_ms = state.finish, state.tail, limit_ms * ROUNDING

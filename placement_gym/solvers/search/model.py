@@ -335,7 +335,7 @@ class State(Struct):
             on, before the proposed move; n if there is none.
         device_free: (n_devices,) ms, while operators are scheduled.
         follower: (n_devices,) int32, while tails are measured.
-        changed: (n_devices,) bool, likewise.
+        changed: (n_devices,) bool, while tails are measured.
         taste: (n_devices,) ms, while units are placed again.
         load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.

@@ -23,7 +23,7 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
     A circle represents the units of one column on one device; its area grows with their share of
     the column's work. Lines represent the edges between two circles.
     """
-    # Columns in the place of levels: thousands of levels cannot be told apart on a page.
+    # Columns in the place of levels: thousands of levels cannot be distinguished on a page.
     n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
     column = split_into_columns(depth)
     n_levels, n_columns = int(depth.max()) + 1, int(column.max()) + 1
