@@ -34,11 +34,10 @@ from placement_gym.base import (
     write_json,
 )
 from placement_gym.deployment.candidates import Candidate, explain_candidates
-from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
-from placement_gym.deployment.options import PlanOptions, ProblemOptions
 from placement_gym.deployment.phases import report_phases
 from placement_gym.deployment.plan_rows import state_plan_verdict
+from placement_gym.deployment.problems import PlanOptions, ProblemOptions, build_backend_to_split
 from placement_gym.deployment.selection import Selection, select
 from placement_gym.hardware import collect_cautions
 from placement_gym.models import ModelSpec

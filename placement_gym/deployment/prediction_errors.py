@@ -35,8 +35,7 @@ from placement_gym.base import (
     warn_user,
     write_json,
 )
-from placement_gym.deployment.granularity import build_backend_to_split
-from placement_gym.deployment.options import ProblemOptions
+from placement_gym.deployment.problems import ProblemOptions, build_backend_to_split
 from placement_gym.hardware import collect_cautions
 from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable

@@ -13,7 +13,7 @@ from placement_gym.backends.measured import (
     profile_path,
 )
 from placement_gym.base import check_output_file, keep_results, make_output_folder, name_output_file
-from placement_gym.deployment.granularity import build_backend_to_split
+from placement_gym.deployment.problems import build_backend_to_split
 from placement_gym.hardware import DevicesArgument
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem

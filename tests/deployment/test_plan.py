@@ -305,7 +305,7 @@ def test_one_device_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
-    monkeypatch.setattr("placement_gym.deployment.granularity.build_measured_backend", nothing)
+    monkeypatch.setattr("placement_gym.deployment.problems.build_measured_backend", nothing)
     with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
         plan("tiny", "CPU", out=tmp_path, quiet=True)
 

@@ -14,7 +14,7 @@ from gpu_models import make_problem, make_small
 
 from placement_gym import load_model
 from placement_gym.deployment import compile_model, compile_stages, export_placement, plan, profile
-from placement_gym.deployment.options import ProblemOptions
+from placement_gym.deployment.problems import ProblemOptions
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Placement
 
