@@ -51,8 +51,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     order. `info["devices"]` lists the devices. `env.unwrapped.action_masks()` is False for devices
     that cannot run a unit; MaskablePPO reads it.
 
-    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored, padded devices
-    are masked, and choosing one means the reference device.
+    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored. Padded devices
+    are masked, and choosing one selects the reference device.
 
     ## Observation Space
     `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
@@ -68,11 +68,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
 
-    All values are of order one. Indices are divided by their number;
-    `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges.
-    Columns of `x` are shares, one-hot or sines, from -1 to 1, or logarithms without a bound.
+    All values are scaled to order one. Indices are divided by their number;
+    `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges. The
+    columns of `x` are fractions, one-hot or sines, from -1 to 1, or unbounded logarithms.
 
-    `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousand
+    `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousands of
     units. `observe_devices=True` adds limits, times and links, see [below](#device-features).
 
     ## Rewards
@@ -85,15 +85,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
-    A placement that does not fit or does not run is infeasible. No exception is raised:
-    `info["latency_ms"]` is ten times the reference latency. Its reward is that of a latency of 10
-    (1 + 9 s) times the reference, where s is the fraction of the placement's bytes that exceed the
-    memory limits. With `repair` the nearest placement that fits is evaluated instead.
+    A placement that does not fit or does not run is infeasible. It raises no exception:
+    `info["latency_ms"]` is ten times the reference latency, and the reward is computed from 10
+    (1 + 9 s) times the reference latency, where s is the fraction of the placement's bytes that
+    exceed the memory limits. With `repair` the nearest placement that fits is evaluated instead.
 
     For any other reward write [a wrapper](../../docs/how_to/own_problem.md#another-reward).
 
     ## Starting State
-    All units on the reference device, the first that runs the whole model.
+    All units are on the reference device, the first device that can run the whole model.
 
     `reset(options={"placement": ...})` starts one episode from another placement, which is
     evaluated first: a `Placement`, a dictionary from unit to device name, or device indices (with
@@ -101,7 +101,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     The episode terminates after `horizon` placements, one by default. An infeasible placement does
-    not end it. It is never truncated, unless `gym.make` is given `max_episode_steps`.
+    not end it. Episodes are truncated only if `gym.make` is given `max_episode_steps`.
 
     ## Information
     `reset` and `step` return the same keys.
@@ -115,32 +115,33 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `noise_floor` | typical noise of this session |
-    | `warning` | why the sample is too unreliable for a verdict; `""` if it is reliable |
-    | `interference` | share of the sample's time that other programs took; 0 if enough was calm |
+    | `warning` | why the measurement is too unreliable to compare; `""` if it is reliable |
+    | `interference` | fraction of the time that other programs took; 0 if enough was calm |
     | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
-    | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
+    | `n_transfers`, `transfer_bytes` | transfers between devices, and their bytes |
     | `memory_bytes` | bytes on each device that count against its limit |
-    | `excess_bytes` | how many of them are beyond a limit |
+    | `excess_bytes` | how many of them exceed a limit |
     | `compile_s`, `measure_s` | seconds to compile, and to warm up, check and time |
-    | `cached` | True if the measurement was made earlier |
+    | `cached` | True if an earlier measurement of the placement was used |
     | `feasible`, `error` | True if the placement fits and runs, else why not |
     | `repaired` | True if the placement was changed so that it fits |
     | `placement_hash` | identifies the placement |
     | `devices` | names of the devices, in the order of action values |
     | `testbed` | True if two devices are one physical device |
 
-    `best_single_ms` is at most `reference_ms` if the reference device may run alone, and ten times
-    `reference_ms` if no device holds the model.
+    `best_single_ms` is at most `reference_ms` if the reference device may run the model alone, and
+    ten times `reference_ms` if no device holds the model. A tensor that two other devices read is
+    two transfers.
 
     ## Device Features
-    `observe_devices=True` adds these keys, all except `room` only if the graph is observed. Times
-    are log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
-    without measuring. Bytes are shares of the model's.
+    `observe_devices=True` adds these keys, or with `observe_graph=False` only `room`. Times are
+    log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
+    without measuring. Bytes are fractions of the model's bytes.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
     | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | float32 | number / D, from 1, of devices that share memory, else 0 |
+    | `memory_pool` | (D,) | float32 | number of its memory pool, from 1, / D; 0 if not shared |
     | `devices` | (D, 5) | float32 | see below |
     | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
     | `unit_times` | (N, D) | float32 | time of each unit on each device |
@@ -148,10 +149,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `supported` | (N, D) | int8 | 1 if the device runs the unit |
     | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
     | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
-    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+    | `room` | (D,) | float32 | free memory under the placement, negative if a limit is exceeded |
 
     The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n).
+    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n)
+    for numbers and sizes, too.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
@@ -170,16 +172,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_nodes: Number of units to pad to, for transfer between models.
         max_edges: Number of edges to pad to.
         observe_graph: Include the graph in observations.
-        costs: Times for the feature block ``cost``, the device table and repairs. None leaves the
-            block at zero, and the others take costs that need no measurement.
+        costs: Times for the feature block ``cost``, the device features and repairs. None leaves
+            the block at zero; the others then use costs that need no measurement.
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
         graph: View of the problem's operators, kept in saved placements.
-        repair: Repair a placement that support or memory forbids before it is evaluated; see
+        repair: Repair a placement that its devices cannot run or hold before it is evaluated; see
             ``solvers.repair``. The observed placement is the repaired one.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
-        decisions: What an action decides, which the backend evaluates; see
-            ``placement_gym.problem.decisions``.
+        decisions: What an action decides; see ``placement_gym.problem.decisions``.
 
     Raises:
         ValueError: An argument is out of range; the message says what is possible.
@@ -243,7 +244,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.row[: self.problem.n_units]
 
     def reference_row(self) -> IntArray:
-        """The row with all units on the reference device, and other decisions at 0."""
+        """Return the row with all units on the reference device, and other decisions at 0."""
         assignment = self.problem.single(self.problem.reference_device)
         return self.layout.complete(assignment[None])[0]
 
@@ -279,7 +280,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
         Args:
             seed: As for ``gym.Env.reset``.
-            options: ``{"placement": ...}``: what the episode begins with, see "Starting State".
+            options: ``{"placement": ...}``, the start of the episode; see "Starting State".
 
         Raises:
             UserError: There is no such option, or the placement is of another problem.
@@ -301,7 +302,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Place every unit and evaluate the placement.
 
         Args:
-            action: (N,) device indices, then priority levels and fusion bits.
+            action: (N,) device indices, then priority levels and fusion bits if these are decided.
 
         Raises:
             ValueError: The action has another shape or range.
@@ -319,7 +320,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return observation, float(reward), terminated, False, self.get_info()
 
     def evaluate(self, row: IntArray, keep: BoolArray | None = None) -> Measurement:
-        """Evaluate a placement, repaired if need be; it becomes the current one.
+        """Evaluate a placement, repaired if needed; it becomes the current one.
 
         Args:
             row: (n_units,) device indices, or a row of all decisions.
@@ -332,7 +333,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.measurement
 
     def evaluate_batch(self, rows: IntArray) -> tuple[IntArray, Batch]:
-        """Evaluate k placements, repaired if need be; the current one stays.
+        """Evaluate k placements, repaired if needed; the current one stays.
 
         Args:
             rows: (k, n_units) device indices, or (k, width) rows of all decisions.
@@ -367,7 +368,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
         """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
 
-        Where limits do not forbid a placement, only support is repaired.
+        If the limits do not forbid a placement, only units without support are moved.
         """
         from placement_gym.solvers import repair
 
@@ -384,20 +385,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return RepairPrices.of(self.problem, self.known_costs)
 
     def action_masks(self) -> BoolArray:
-        """(sum of choices,) bool, what each entry of an action may be (sb3-contrib's form).
+        """Return (sum of choices,) bool, the allowed values of each entry, as sb3-contrib expects.
 
-        The first N * n_devices say whether each unit may go to each device; the rest is free.
+        The first N * n_devices say whether each unit may go to each device; the others are True.
         """
         _, levels, bits = self.layout.counts
         free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
         return np.concatenate([self.observer.device_masks.ravel(), free])
 
     def get_info(self) -> dict[str, Any]:
-        """The info of the current placement, see the class; arrays are fresh."""
+        """Return the info of the current placement; arrays are copies."""
         return make_info(self.problem, self.row, self.last_measurement, self.singles)
 
     def cost_table(self) -> CostTable:
-        """Costs of operators and transfers.
+        """Return the costs of operators and transfers.
 
         The simulated backend's table, or the profile of this machine, which is measured on the
         first call and then kept.
@@ -405,20 +406,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.backend.cost_table()
 
     def placement(self) -> Placement:
-        """The current placement, to save or to compile with."""
+        """Return the current placement, to save or to compile with."""
         from placement_gym.problem import Placement
 
         return Placement.of(self.problem, self.assignment, self.graph)
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
-        """The static part of observations by ``graph_id``, for policies.
+        """Return the static part of observations by ``graph_id``, for policies.
 
         Keys: x, edge_index (2, E), edge_mask, node_mask, and action_mask (N, n_devices); with
-        ``devices`` also those of ``observe_devices``, but ``room``. Nothing is scaled: unit_ms (N,
+        ``devices`` also those of ``observe_devices``, not ``room``. Nothing is scaled: unit_ms (N,
         D) are multiples of scale_ms.
 
         Args:
-            devices: Include limits, times and links; None as observations do. Times
+            devices: Include limits, times and links; None includes them if observations do. Times
                 are those known without a measurement.
         """
         observer = self.observer
@@ -436,7 +437,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return Renderer()
 
     def render(self) -> str | UInt8 | None:
-        """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
+        """Render the current placement as text (``"ansi"``, ``"human"`` prints it) or a picture."""
         return self.painter.render(
             self.render_mode, self.problem, self.assignment, self.last_measurement
         )

@@ -64,8 +64,8 @@ class MeasuredEnv(DevicePlacementEnv):
     Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
 
     ## Description
-    A step takes about a second. OpenVINO compiles the placement and times it in turn with the
-    reference device, on the devices of this machine.
+    OpenVINO compiles each placement on the devices of this machine and times it in turn with the
+    reference device. A step takes about a second.
     [Measurement](../../docs/explanation/measurement.md) explains the protocol, noise and verdicts.
     To train with fewer measurements, [start in a simulation](../../docs/how_to/twin.md).
 
@@ -76,14 +76,15 @@ class MeasuredEnv(DevicePlacementEnv):
     env = gym.make("DevicePlacement-v0", model="resnet", devices="cpu-testbed")
     ```
 
-    `gym.make_vec("DevicePlacement-v0", num_envs=4)` measures the placements of a step with one
+    `gym.make_vec("DevicePlacement-v0", num_envs=4)` times the placements of a step against one
     reference. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
-    `speedup_vs_best_single`, `feasible` and `repaired`, with `vectorization_mode="sync"` all keys.
+    `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"` it has all
+    keys.
 
     ## Measured Information
-    Latencies of single devices are relative to the reference of the same moment, so slow drift of
-    the machine cancels. `warning` covers single devices, too: a reference that moved or differs
-    from itself, a long tail or a busy machine.
+    Latencies of single devices are relative to the reference at the same time, so slow drift of
+    the machine cancels. `warning` also covers single devices: it names a reference that drifted or
+    differs from itself, a long tail or a busy machine.
 
     A stateful model adds `prefill_ms` and `token_ms`, or `step_ms`, NaN if the placement failed.
     Throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are then the
@@ -97,39 +98,39 @@ class MeasuredEnv(DevicePlacementEnv):
         granularity: ``"op"``, ``"colocated"`` or ``"fused"``.
         graph: ``"folded"`` or ``"raw"``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
-        warmup: Largest number of inferences between the first one, whose outputs are compared, and
-            the first counted one. They end when times stop falling.
-        repeats: Largest number of counted inferences of the candidate and of the reference, each;
-            with objective ``"throughput"`` of windows of eight or more results. None is six
+        warmup: Maximum number of inferences between the first one, whose outputs are compared, and
+            the first timed one. Warm-up ends early when times stop falling.
+        repeats: Maximum number of timed inferences, of the placement and of the reference each;
+            with objective ``"throughput"`` of timed windows of eight or more results. None is six
             inferences or four windows.
-        noise: Half-width of the uncertainty of a speed-up, as a fraction, at which timing ends
-            earlier. It also ends if a placement is clearly slower than the best one so far.
+        noise: Timing ends early when the half-width of the speed-up's 95 % interval is this
+            fraction, or when the placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory. Finalists are measured again.
-        isolate: Run OpenVINO in a separate process. A placement that crashes it or hangs is tried
-            once more and then is infeasible. False measures in this process.
+        isolate: Run OpenVINO in a separate process. A placement that crashes or hangs it is tried
+            once more and is then infeasible. False measures in this process.
         timeout_s: Seconds that one step of that process, such as a compilation or an inference,
             may take before it counts as hung.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
             ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
-        scenario: What one run of a stateful model is. ``"chat-128-32"`` is a prompt of 128 tokens
+        scenario: What one run of a stateful model does. ``"chat-128-32"`` is a prompt of 128 tokens
             on an empty state, then 32 tokens decoded one by one; None is ``"chat"``, 64 and 16
             tokens. A model that reads no tokens runs ``"steps-16"``, equal steps. Latencies are
             those of the whole scenario, outputs are compared at every step, and the memory of a
-            device includes its part of the final state. Dimensions that ``shapes`` does not bind
-            are a batch of one if they come first, else the tokens.
+            device includes its part of the final state. A dimension that ``shapes`` does not bind
+            is a batch of one if it comes first, else the tokens.
         inputs: Your own inputs: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
-            names to arrays, or a list of mappings, the samples. The first sample is timed, outputs
-            are compared on each. Arrays of tokens are those of a whole scenario. None generates
-            inputs.
-        extension: File of a library with additional operators, for ``ov.Core.add_extension``. It is
-            code that runs.
+            names to arrays, or a list of such mappings, one for each sample. The first sample is
+            timed, outputs are compared on each. Arrays of tokens are those of a whole scenario.
+            None generates inputs.
+        extension: File of a library with additional operators, for ``ov.Core.add_extension``. Its
+            code runs.
         objective: ``"latency"``, or ``"throughput"``: several requests are in flight, and latencies
-            are the milliseconds between two results. A device alone has the number of streams and
-            requests that suits it best. A request is a whole scenario of a stateful model, or a
-            round of several models.
+            are the milliseconds between two results. A single device gets the number of streams
+            and requests that suits it best. A request is a whole scenario of a stateful model, or
+            a round of several models.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
             devices. None is one more than devices, or as many as devices for a stateful model.
-        tolerance: Largest relative error of a placement's outputs; beyond it the placement is
+        tolerance: Maximum relative error of a placement's outputs; beyond it the placement is
             infeasible. None is 1e-4 if all devices compute in f32, else 3e-2. For a quantised model
             it is three times the measured effect of rounding or integer overflow, at most 0.1, and
             3e-2 where that cannot be measured: with state, or without real-valued inputs.
@@ -137,9 +138,9 @@ class MeasuredEnv(DevicePlacementEnv):
             and the largest number of submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or
             a file of these; see ``placement_gym.problem.constraints``. Single devices remain
             references regardless.
-        costs: ``"profiled"``: observations and repairs read times of operators and transfers that
-            are measured on this machine, once, and kept. None measures none: unit features hold no
-            times.
+        costs: ``"profiled"`` measures the times of operators and transfers on this machine once
+            and keeps them, for observations and repairs. None measures none, and unit features
+            hold no times.
         kwargs: See ``DevicePlacementEnv``.
 
     Raises:

@@ -29,12 +29,12 @@ GRAPH, FLAT = "graph", "flat"
 class PerUnitEnv(gym.Env[Any, np.int64]):
     """Place one unit per step, in topological order (Placeto, section 3).
 
-    What is not described here is as in ``DevicePlacementEnv``.
+    Everything that is not described here is as in ``DevicePlacementEnv``.
 
     ## Description
     An episode visits every unit of the model once; the action places the current unit. With
-    `observe="flat"` an observation has a few numbers for each device, whatever the size of the
-    graph. This is the form for stock algorithms:
+    `observe="flat"` an observation has eight numbers for each device, whatever the size of the
+    graph. Use this form with the algorithms of Stable-Baselines3:
 
     ```python
     import placement_gym
@@ -49,8 +49,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ```
 
     `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
-    environments together: about four times as many steps a second as one environment. Its info has
-    the keys of `SimulatedVectorEnv`.
+    environments together, which gives about four times as many steps per second as one environment.
+    Its info has the keys of `SimulatedVectorEnv`.
 
     Models, devices and costs are those of [DevicePlacementSim-v0](simulated_env.py).
 
@@ -72,13 +72,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `start` | (N,) | float32 | simulated start of each unit / the latest start; 0 if measured |
 
     The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
-    arcsinh(10 t / the mean unit's), a logarithm with a sign, from about -10 to 10. Most of them are
-    relative to the best single device, where all units are that have not been placed yet.
+    arcsinh(10 t / mean time of a unit), a signed logarithm, from about -10 to 10. Most of them are
+    relative to the best single device, which holds all units that have not been placed yet.
 
     | number | bounds | meaning for the current unit on a device |
     | --- | --- | --- |
     | `own` | | its time, less that on the best single device |
-    | `incoming` | 0 | transfers of its inputs; 0 for what an earlier reader has brought there |
+    | `incoming` | 0 | transfers of its inputs; 0 for tensors that an earlier unit brought there |
     | `outgoing` | 0 | transfers of its outputs to the best single device |
     | `total` | | sum of these three, less that on the best single device |
     | `near` | | sum of the first two, less that on the best single device |
@@ -90,25 +90,25 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `reward` | value |
     | --- | --- |
     | `"improvement"` | latency saved by this step, in reference latencies; default of the `Dict` |
-    | `"saving"` | the same, in mean shares of a unit; default of `"flat"` |
+    | `"saving"` | N x latency saved / latency of the best single device; default of `"flat"` |
     | `"final"` | 0 until the last unit is placed, then `final_reward` |
 
-    `"improvement"` evaluates a placement at every step. A mean step is worth 1 / N, which is small
-    compared with the error of an untrained value function.
+    `"improvement"` evaluates a placement at every step. Its rewards are of order 1 / N, which is
+    small compared with the error of an untrained value function.
 
     `"saving"` is N (latency before - latency after) / latency of the best single device. It
     computes these latencies from costs alone, without limits and noise, and evaluates only the last
-    placement. An episode from the best single device sums up to N (1 - 1 /
+    placement. The rewards of an episode that starts on the best single device add up to N (1 - 1 /
     `speedup_vs_best_single`).
 
-    `final_reward` is a reward of [DevicePlacement-v0](env.py#rewards).
+    `final_reward` takes any reward of [DevicePlacement-v0](env.py#rewards).
 
     ## Starting State
-    | `start` | all units are on |
+    | `start` | devices of the units |
     | --- | --- |
     | `"first"` | the reference device; the default of the `Dict` |
     | `"best-single"` | the fastest single device; the default of `"flat"` |
-    | `"random"` | a random device each |
+    | `"random"` | a random device for each unit |
     | `"best"` | the devices of the fastest placement since the last seed was set |
 
     `reset(options={"placement": ...})` takes precedence: a `Placement`, a dictionary from unit to
@@ -119,8 +119,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     ## Information
     The keys of [DevicePlacement-v0](env.py#information), for the placement that was evaluated last
-    or that the episode starts from. With `repair` the unit just placed stays where it is, and the
-    episode continues from the repaired placement.
+    or that the episode started from. With `repair` the unit that was just placed keeps its device,
+    and the episode continues from the repaired placement.
 
     ## References
     * Placeto (Addanki et al. 2019).
@@ -133,9 +133,9 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         start: Placement that an episode starts from: ``"first"``, all on the reference device;
             ``"best-single"``, all on the fastest one; ``"random"``; or ``"best"``, the fastest seen
             since the last seed was set. None is ``"best-single"`` for ``"flat"``, else ``"first"``.
-        reward: ``"improvement"``: what each step saved. ``"saving"``: the same in mean shares of a
-            unit, from costs. ``"final"``: 0 until the last unit is placed, then the reward of
-            ``base``. None is ``"saving"`` for ``"flat"``, else ``"improvement"``.
+        reward: ``"improvement"``: what each step saved. ``"saving"``: the same from costs, times N.
+            ``"final"``: 0 until the last unit is placed, then the reward of ``base``. None is
+            ``"saving"`` for ``"flat"``, else ``"improvement"``.
         observe: ``"graph"``, or ``"flat"``: a few numbers for each device.
         twin: Costs for ``"saving"`` and ``"flat"``; None takes those that ``base`` simulates with.
 
@@ -212,7 +212,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
+        """Start an episode at the first unit; the option ``placement`` overrides ``start``."""
         super().reset(seed=seed)
         self.base.begin(seed, options)
         if seed is not None:
@@ -236,7 +236,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.observe(), self.get_info()
 
     def get_info(self) -> dict[str, Any]:
-        """The info of the placement that was evaluated last; arrays are fresh."""
+        """Return the info of the placement that was evaluated last; arrays are copies."""
         return {**self.info, "memory_bytes": self.info["memory_bytes"].copy()}
 
     def choose_start(self) -> IntArray:
@@ -291,7 +291,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
 
     def compute_share(self, measurement: Measurement | None) -> float:
-        """The latency over that of the best single device: measured, or None by costs."""
+        """Return the latency over that of the best single device: measured, or None by costs."""
         if measurement is None:
             return self.predict_ms(self.assignment) / self.single_ms
         single = self.base.singles.of_device(self.single)
@@ -312,17 +312,17 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             self.best = (measurement.speedup, self.assignment)
 
     def observe(self) -> Any:
-        """The observation before the current unit is placed; at the end, that of the last one."""
+        """Observe the state before the current unit is placed; at the end, that of the last one."""
         if self.flat is not None:
             return self.flat.observe(min(self.current, self.problem.n_units - 1))
         start_ms = self.base.backend.start_ms(self.assignment)
         return observe_unit(self.base.observer, self.assignment, self.current, start_ms)
 
     def action_masks(self) -> BoolArray:
-        """(n_devices,) bool, the devices that run the current unit and have room for it.
+        """Return (n_devices,) bool, the devices that run the current unit and have room for it.
 
-        Units that this episode has placed take memory, others none. Where no device has room, the
-        one with the most is left. Room counts where the backend limits weights.
+        Units that this episode has placed take memory, others none. If no device has room, only
+        the one with the most is allowed. Memory counts only if the backend limits weights.
         """
         unit = min(self.current, self.problem.n_units - 1)
         masks: BoolArray = self.base.observer.device_masks[unit].copy()
@@ -353,7 +353,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.base.objective
 
     def placement(self) -> Placement:
-        """The placement that was evaluated last, to save or to compile with."""
+        """Return the placement that was evaluated last, to save or to compile with."""
         return self.base.placement()
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:

@@ -42,12 +42,13 @@ class SimulatedEnv(DevicePlacementEnv):
 
     `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
     together. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
-    `speedup_vs_best_single`, `feasible` and `repaired`, with `vectorization_mode="sync"` all keys.
-    An episode restarts in the step that ends it; `final_obs` and `final_info` hold its end.
+    `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"` it has all
+    keys. Episodes are reset in the step that ends them (`AutoresetMode.SAME_STEP`); `final_obs` and
+    `final_info` hold their end.
 
     ## Information
-    The keys of [DevicePlacement-v0](env.py#information), of which these describe a simulated
-    placement:
+    The keys of [DevicePlacement-v0](env.py#information). These are the ones that matter for a
+    simulated placement:
 
     | key | meaning |
     | --- | --- |
@@ -55,9 +56,10 @@ class SimulatedEnv(DevicePlacementEnv):
     | `reference_ms` | latency of the reference device |
     | `best_single_ms` | latency of the fastest single device within memory limits |
     | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
-    | `n_submodels`, `n_transfers`, `transfer_bytes` | submodels, and tensors that change device |
+    | `n_submodels`, `n_transfers`, `transfer_bytes` | submodels; transfers between devices |
     | `memory_bytes`, `excess_bytes` | bytes on each device, and bytes beyond a limit |
-    | `feasible`, `error`, `repaired` | True if the placement fits, else why not; True if repaired |
+    | `feasible`, `error` | True if the placement fits, else why not |
+    | `repaired` | True if the placement was changed so that it fits |
     | `devices` | names of the devices, in the order of action values |
 
     ## Device Features
@@ -77,7 +79,7 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
-    each unit if `"priority"` is decided, and a bit for each of `edges` if `"fusion"` is. The
+    each unit if `"priority"` is decided, and a bit for each edge if `"fusion"` is. The
     observation gains the decisions so far:
 
     | key | shape | type | meaning |
@@ -86,13 +88,13 @@ class SimulatedEnv(DevicePlacementEnv):
     | `fused` | (E,) | int8 | 1 for edges that are to be fused |
 
     A free device starts the ready unit of the highest level; among equals, the first in topological
-    order. A fused edge saves the launch of its reader, and the writing and reading of the tensor,
-    if both ends share a device and the graph stays acyclic. Fused operators start when all their
-    inputs have arrived, and their outputs are available when all of them have finished. Fusion
-    needs the analytic costs of a stateless model.
+    order. Fusing an edge saves the launch of the operator that reads the tensor, and the time to
+    write and read it, if both ends share a device and the graph stays acyclic. Fused operators
+    start when all their inputs have arrived, and their outputs are available when all of them have
+    finished. Fusion needs the analytic costs of a stateless model.
 
     `gdp`, `annealing` and `hill-climb` decide all three; `heft` uses its rank as priority. Other
-    agents and solvers, `compare` and studies refuse such an environment.
+    agents and solvers, `compare` and studies do not accept such an environment.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
@@ -123,8 +125,9 @@ class SimulatedEnv(DevicePlacementEnv):
         costs: ``"analytic"``: constants of this package; ``"profiled"``: measured on this machine;
             for a workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its
             file. None takes the analytic or published ones.
-        schedule: Meaning of a latency: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
-            axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with costs.
+        schedule: How latencies are computed: a key of ``problem.costs.semantics.PRESETS`` or a
+            mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with
+            costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         shapes: As for ``MeasuredEnv``.
         inputs: As for ``MeasuredEnv``. Costs are those at their sizes; memory by lifetime counts
@@ -133,8 +136,8 @@ class SimulatedEnv(DevicePlacementEnv):
             prefill, and for each decoded token the mean of the first and the last one's. Each
             inference pays for launches, weights and transfers again.
         extension: As for ``MeasuredEnv``.
-        decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
-            padding.
+        decisions: ``"placement"``, and optionally ``"priority"``, ``"fusion"`` or both, which
+            cannot be combined with padding.
         constraints: As for ``MeasuredEnv``.
         kwargs: See ``DevicePlacementEnv``.
 

@@ -50,7 +50,7 @@ FRAME = (1100, 750)
 
 
 class StreamEnv(gym.Env[Any, Any]):
-    """``DevicePlacementStream-v0``: places another generated graph in every episode, in one step.
+    """``DevicePlacementStream-v0``: every episode places another generated graph, in one step.
 
     ## Description
     Every episode is another problem: a generated graph of 50 to 800 operators, a host with two or
@@ -73,45 +73,45 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Action Space
     `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places units in the order
     of their first operators. The cost of a device is the time at which the unit would be ready
-    there, plus the unit's time, plus the terms below. The unit goes to the device with the lowest
-    cost among those with room for it. Zeros are the middle of each range, not earliest finish.
+    there, plus the unit's time, plus the terms below. The unit goes to the cheapest device that has
+    room for it. Zeros are the middle of each range; they are not earliest finish.
 
     | number | weight of | at -1 and 1 |
     | --- | --- | --- |
-    | 0 | the price of a limited device's memory, in typical gains of a byte | 2^-6, 1 |
-    | 1 | the unit's time, in addition | -0.5, 0.5 |
+    | 0 | the price of memory on a limited device, relative to a typical gain per byte | 2^-6, 1 |
+    | 1 | an additional share of the unit's time | -0.5, 0.5 |
     | 2 | times of transfers of its inputs | -0.5, 0.5 |
     | 3 | leaving the device of the latest input, in mean operator times | -0.3, 0.3 |
-    | 4 | the share of the free memory that it takes, in mean operator times | -0.5, 0.5 |
+    | 4 | the share of the free memory that the unit takes, in mean operator times | -0.5, 0.5 |
     | 5 | the maximum random device bias, in mean operator times | 2^-3, 2 |
     | 6 | the probability of a new random bias before a unit | 2^-5, 1/2 |
     | 7 | running on the host, in mean operator times | -0.5, 0.5 |
     | 8 | how long the device has been busy | -0.2, 0.2 |
 
-    With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units, of which
-    absent ones are ignored. `env.unwrapped.action_masks()` is False for devices that cannot run a
-    unit. Placements that do not fit into memory are repaired in both forms.
+    With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units; entries
+    beyond the graph are ignored. `env.unwrapped.action_masks()` is False for devices that cannot
+    run a unit. Placements that do not fit into memory are repaired in both forms.
 
     ## Observation Space
     `Box(-10, 10, (11,), float32)` with `observation="statistics"`, the default: sizes, limits,
     transfers, width and schedule, named by `placement_gym.solvers.list_policy.statistics`. With
     `observation="graph"` it is the dictionary of [DevicePlacement-v0](env.py#observation-space),
-    padded and with its devices.
+    padded, with the keys of `observe_devices=True`.
 
     ## Rewards
-    log(floor / latency). The floor is the best of list scheduling by earliest finish
+    log(floor / latency). The floor is the lowest latency of list scheduling by earliest finish
     (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices. `exp`
-    of a mean reward is the geometric mean of the speed-ups over it. A placement that does not fit
-    even when repaired counts as ten floors.
+    of a mean reward is the geometric mean of the speed-ups over the floor. A placement that does
+    not fit even when repaired has a latency of ten times the floor.
 
-    `placement_gym.solvers.lookahead` is a stronger floor and takes tens of milliseconds
+    `placement_gym.solvers.lookahead` is a stronger baseline and takes tens of milliseconds
     ([results](../../docs/results/index.md)).
 
     ## Starting State
-    A problem drawn from the first `n_problems` of the split, the same for `episodes` episodes.
+    A problem drawn from the first `n_problems` of the split; it stays for `episodes` episodes.
     Seeds are 0 to 9999 in `"validation"`, 10000 to 19999 in `"test"` and from 20000 in `"train"`.
-    `reset(options={"problem": 10_007})` chooses a problem of the split. `reset(seed=...)` seeds
-    only which problems are drawn: the same action for the same problem always has the same reward.
+    `reset(options={"problem": 10_007})` chooses a problem of the split. `reset(seed=...)` only
+    decides which problems are drawn: the same action for the same problem has the same reward.
 
     ## Episode End
     The episode terminates after one step.
@@ -121,11 +121,11 @@ class StreamEnv(gym.Env[Any, Any]):
 
     | key | meaning |
     | --- | --- |
-    | `latency_ms` | latency of the placement; the floor's before there is one |
-    | `reference_ms` | latency of the reference device, memory ignored |
+    | `latency_ms` | latency of the placement; after `reset` that of the floor |
+    | `reference_ms` | latency of the reference device, without memory limits |
     | `floor_ms` | latency of the floor |
     | `speedup` | reference latency / latency |
-    | `feasible` | True if the placement keeps all limits |
+    | `feasible` | True if the placement is within all limits |
     | `problem` | the problem's seed |
 
     ## References
@@ -137,7 +137,7 @@ class StreamEnv(gym.Env[Any, Any]):
     * v0: Initial version.
 
     Args:
-        split: ``"train"``, ``"validation"`` or ``"test"``. Test graphs are also of families that
+        split: ``"train"``, ``"validation"`` or ``"test"``, which also has families of graphs that
             the others lack.
         n_problems: Number of problems; None takes all of the split.
         families: Families of graphs, see ``graph.generated``; None takes those of the split.
@@ -264,7 +264,7 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.observe(problem.host, 0), self.describe(problem.floor_ms, True)
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Place every unit and evaluate the placement, which ends the episode.
+        """Place every unit and evaluate the placement; the episode then ends.
 
         Raises:
             UserError: The action has another shape or range.
