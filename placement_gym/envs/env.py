@@ -148,7 +148,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
     | `supported` | (N, D) | int8 | 1 if the device runs the unit |
     | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
-    | `scale` | (1,) | float32 | decimal logarithm of s in ms / 8 |
+    | `scale` | (1,) | float32 | log10(s in ms) / 8 |
     | `room` | (D,) | float32 | free memory under the placement, negative if a limit is exceeded |
 
     The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
