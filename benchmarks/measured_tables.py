@@ -19,7 +19,7 @@ from placement_gym.backends.verdicts import WITHIN_NOISE
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
 
-NAMES = {"resnet": "ResNet-50", "inception": "Inception-v3", "bert-8": "BERT-8", "gpt": "GPT"}
+NAMES = {"resnet": "ResNet-50", "inception": "Inception-V3", "bert-8": "BERT-8", "gpt": "GPT"}
 TWO, THREE = "cpu-testbed-limited", "cpu-testbed-limited-3"
 SHORT = ("openvino-auto", "ppo", "placeto", "random-blocks", "hsdag", "rnn", "prefix", "greedy",
          "search")  # fmt: skip
