@@ -47,7 +47,7 @@ PICTURES: dict[type, str] = {
     PerUnitEnv: "![Units of Inception-V3 are placed one by one, and its latency falls]"
     "(/pictures/episode.gif)",
 }
-ABOUT_IDS = """`import placement_gym` registers these ids, `gymnasium.make(id, model=...)` makes an
+ABOUT_IDS = """`import placement_gym` registers these ids, and `gymnasium.make(id, ...)` makes an
 environment. Which one do you need?
 
 - **`DevicePlacementSim-v0`** is deterministic and fast, and its optimum is often known. Start here.
@@ -295,7 +295,7 @@ def generate_agents(readme: str) -> str:
                     if about.kind != LEARNED
                 ),
             ),
-            "## Learned agents",
+            "## All learned agents",
             table_of(
                 "| agent | what it does | `preset`, the default first |",
                 *(
