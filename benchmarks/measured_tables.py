@@ -138,9 +138,12 @@ TABLES: Tables = {
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Draw the speed-ups of all agents on both test beds, a mark for each model."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), layout="constrained", sharex=True)
-    for panel, bed in zip(panels, BEDS, strict=True):
-        arms = rank(rows, bed)
+    ranks = {bed: arms for bed in BEDS if (arms := rank(rows, bed))}
+    size = (5.0 * len(ranks), 5.2)
+    figure, panels = plt.subplots(
+        1, len(ranks), figsize=size, layout="constrained", sharex=True, squeeze=False
+    )
+    for panel, (bed, arms) in zip(panels[0], ranks.items(), strict=True):
         for place, (estimate, mine) in enumerate(arms.values()):
             panel.plot([estimate.low, estimate.high], [place, place], color="black", lw=1.5)
             panel.plot(estimate.value, place, "o", color="black", ms=5)
@@ -153,9 +156,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         panel.set(title=f"{BEDS[bed]} devices", xlabel="x the best single device, measured")
         panel.spines[["top", "right"]].set_visible(False)
     for number, model in enumerate(NAMES):
-        panels[0].plot([], [], "|", color=f"C{number}", ms=9, label=NAMES[model])
-    panels[0].plot([], [], "-o", color="black", ms=5, label="interquartile mean, 95 %")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+        panels[0, 0].plot([], [], "|", color=f"C{number}", ms=9, label=NAMES[model])
+    panels[0, 0].plot([], [], "-o", color="black", ms=5, label="interquartile mean, 95 %")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=110)
 
 
