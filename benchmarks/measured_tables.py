@@ -127,7 +127,21 @@ def list_undecided(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def list_plans(rows: Sequence[Row]) -> list[Row]:
+    """What the command ``plan`` answers, and in how many seconds."""
+    return [
+        {
+            "model": NAMES[row["model"]],
+            "plan": f"`{row['plan']}`",
+            "x best single device": f"{row['speedup']:.2f} ± {row['speedup'] * row['noise']:.2f}",
+            "seconds": f"{row['wall_s']:.0f}",
+        }
+        for row in rows
+    ]
+
+
 TABLES: Tables = {
+    "plans": list_plans,
     "two": lambda rows: list_agents(rows, TWO),
     "three": lambda rows: list_agents(rows, THREE),
     "short": list_short,

@@ -48,7 +48,7 @@ PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
     "measured.md": Page(
         9.0,
-        ("measured-rows.jsonl",),
+        ("measured-rows.jsonl", "measured-plans.jsonl"),
         (f"{GYM}bench run measured --out {{out}}/measured",
          "cp {out}/measured/results.jsonl {out}/measured-rows.jsonl"),
         (
