@@ -32,6 +32,7 @@ import stream_tables
 import throughput
 import throughput_measured
 import transfer
+import twin
 import wins
 from common import load_rows, make_parser
 from result_pages import RESULTS, ROOT, describe_origin, describe_rows
@@ -214,6 +215,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "planned": count_planned,
     "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, throughput_measured.TABLES),
+    "twin": partial(show_table, twin.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "all-wins": lambda: frame(wins.make_full_table()),

@@ -48,9 +48,11 @@ PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
     "measured.md": Page(
         9.0,
-        ("measured-rows.jsonl", "measured-plans.jsonl"),
+        ("measured-rows.jsonl", "measured-plans.jsonl", "measured-twin-rows.jsonl"),
         (f"{GYM}bench run measured --out {{out}}/measured",
-         "cp {out}/measured/results.jsonl {out}/measured-rows.jsonl"),
+         "cp {out}/measured/results.jsonl {out}/measured-rows.jsonl",
+         f"{PY}twin.py --out {{out}}/twin",
+         "cat {out}/twin/*/results.jsonl > {out}/measured-twin-rows.jsonl"),
         (
             f"{PY}measured_tables.py {{results}}/measured-rows.jsonl {{results}}/measured.png",
             "python docs/pictures/draw.py",

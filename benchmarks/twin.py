@@ -133,10 +133,10 @@ def list_arms(rows: Sequence[Row]) -> list[Row]:
     ).items():
         runs = group_by(mine, "budget", "arm")
         line: Row = {"model": model, "learner": f"`{agent}`"}
-        for budget in BUDGETS:
+        for budget in sorted({row["budget"] for row in rows}):
             for arm in ARMS if budget > 1 else (TWIN,):
                 values = [row["speedup_vs_best_single"] for row in runs.get((budget, arm), [])]
-                line[f"{arm}, {budget}"] = describe_mean(values, digits=2)
+                line[f"{budget} measured, {arm}"] = describe_mean(values, digits=2)
         lines.append(line)
     return lines
 
