@@ -15,8 +15,8 @@ from placement_gym.envs import placement_env
 class StepExtractor(BaseFeaturesExtractor):
     """The step of the episode alone.
 
-    Every episode on one problem begins with the same observation, so that PPO, one placement an
-    episode, learns the table of a bandit: the graph would only make its network larger.
+    On one problem every episode of one placement has the same first observation, so PPO learns one
+    table of probabilities. The graph would only make its network larger.
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
@@ -33,8 +33,8 @@ def ppo(env: Any, seed: int = 0, n_steps: int = 10, learning_rate: float = 3e-3)
     Args:
         env: A placement environment.
         seed: Seed of all random numbers.
-        n_steps: Placements of an update, all in one gradient step.
-        learning_rate: Of Adam; this one and ``n_steps`` are the best of six pairs on validation
+        n_steps: Placements of an update, each of whose gradient steps reads all of them.
+        learning_rate: Of Adam. Its default and that of ``n_steps`` were chosen on validation
             problems at 100 placements.
 
     Raises:

@@ -67,7 +67,7 @@ def score(mine: Sequence[Row]) -> Estimate:
     ]
     speedups: FloatArray = np.full((max(map(len, by_model)), len(by_model)), np.nan)
     for column, values in enumerate(by_model):
-        speedups[:, column] = np.resize(values, len(speedups))  # a model with fewer seeds repeats
+        speedups[: len(values), column] = values
     return bootstrap(interquartile_mean, speedups)
 
 

@@ -3,8 +3,8 @@
     python benchmarks/twin.py --out results/twin                    # continues where it was stopped
     python benchmarks/twin.py --out results/twin --models resnet --seeds 1
 
-After the twin a learner's answer is measured first, then it learns on; at a budget of one that
-answer is all. Takes about 40 minutes a model on an idle machine.
+After the twin a learner's answer is measured first, then it learns on. At a budget of one that
+answer is all.
 """
 
 from __future__ import annotations
@@ -28,16 +28,13 @@ from placement_gym.envs import PerUnitEnv, make_twin, placement_env, play_episod
 BED = "cpu-testbed-limited"
 MODELS = ("resnet", "bert-8")
 JOINT, BY_UNIT = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
-LEARNERS: dict[str, dict[str, Any]] = {
-    "hsdag": {},
-    "post": {"policy": {"cost_weight": 8}},
-    "graph-groups": {},
-    "ppo": {},
-    "a2c": {},
-}
-"""Options of each; those of post were chosen on validation problems, as in ``measured``."""
+LEARNERS = {JOINT: ("hsdag", "post", "graph-groups", "ppo"), BY_UNIT: ("a2c",)}
+OPTIONS: dict[str, dict[str, Any]] = {"post": {"policy": {"cost_weight": 8}}}
+"""Chosen on validation problems, as in the study ``measured``."""
 IN_TWIN = 2_000
+"""Simulated placements of a training."""
 BUDGETS = (1, 20, 100)
+"""Measured placements."""
 SCRATCH, TWIN, UNSOFTENED = "from scratch", "twin first", "twin first, not softened"
 ARMS = (SCRATCH, TWIN, UNSOFTENED)
 
@@ -49,13 +46,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="%(default)s")
     options = parser.parse_args()
     for budget in BUDGETS:
-        for env in (JOINT, BY_UNIT):
+        for env in LEARNERS:
             study = plan_study(env, budget, options.models, options.seeds)
             run_study(study, options.out / f"{env}-{budget}")
 
 
 def plan_study(env: str, budget: int, models: Sequence[str], seeds: int) -> Study:
-    """The learners of an environment at a budget; without learning there is no arm from scratch."""
+    """The study of an environment's learners; one placement is no training from scratch."""
     arms = ARMS if budget > 1 else (TWIN,)
     return Study(
         env=env,
@@ -66,9 +63,8 @@ def plan_study(env: str, budget: int, models: Sequence[str], seeds: int) -> Stud
         budget=budget,
         agents=[
             {"name": "twin:Learner", "kwargs": {"agent": agent, "arm": arm}}
-            for agent in LEARNERS
+            for agent in LEARNERS[env]
             for arm in arms
-            if (agent == "a2c") == (env == BY_UNIT)
         ],
     )
 
@@ -79,18 +75,17 @@ class Learner:
     Args:
         env: Where it is measured.
         seed: Seed of its random numbers.
-        agent: Its name in ``LEARNERS``.
+        agent: Its name, of ``LEARNERS``.
         arm: One of ``ARMS``.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, agent: str, arm: str) -> None:
         self.env, self.arm = env, arm
-        self.scale = placement_env(env).problem.n_units if agent == "a2c" else 1
-        """Steps of a placement."""
-        self.model = make_learner(agent, env if arm == SCRATCH else make_sim(env), seed)
+        self.steps_per_placement = placement_env(env).problem.n_units if agent == "a2c" else 1
+        self.model = make_learner(agent, env if arm == SCRATCH else simulate(env), seed)
         if arm != SCRATCH:
             self.untrained = deepcopy(self.model.policy.state_dict())
-            self.model.learn(self.scale * IN_TWIN)
+            self.model.learn(self.steps_per_placement * IN_TWIN)
 
     def learn(self, total_timesteps: int) -> None:
         """Learn from so many measured placements, the first of which is the twin's answer."""
@@ -100,15 +95,15 @@ class Learner:
             if self.arm == TWIN:
                 soften(self.model, self.untrained)
             self.model.set_env(self.env)
-        self.model.learn(self.scale * total_timesteps)
+        self.model.learn(self.steps_per_placement * total_timesteps)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """As the algorithm does."""
         return self.model.predict(*args, **kwargs)
 
 
-def make_sim(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The twin of an environment, which places unit by unit where that one does."""
+def simulate(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Make the twin of an environment; it places unit by unit where that one does."""
     if not isinstance(env.unwrapped, PerUnitEnv):
         return make_twin(env)
     assert env.spec is not None
@@ -117,20 +112,18 @@ def make_sim(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 
 
 def make_learner(agent: str, env: gym.Env[Any, Any], seed: int) -> Any:
-    """An algorithm of Stable-Baselines3, or one of ours."""
+    """Make an algorithm of Stable-Baselines3, or an agent of this project."""
     if agent == "ppo":
         return ppo(env, seed)
     if agent == "a2c":
         return A2C("MlpPolicy", env, n_steps=40, gamma=1.0, seed=seed, device="cpu")
-    return agents.make(agent, env, seed, **LEARNERS[agent])
+    return agents.make(agent, env, seed, **OPTIONS.get(agent, {}))
 
 
 def list_arms(rows: Sequence[Row]) -> list[Row]:
     """Finalists' speed-ups of each learner, x the best single device, with 95 % intervals."""
-    lines = []
-    for (model, agent), mine in group_by(
-        [row | row["kwargs"] for row in rows if not row["error"]], "model", "agent"
-    ).items():
+    lines, runs_of = [], [row | row["kwargs"] for row in rows if not row["error"]]
+    for (model, agent), mine in group_by(runs_of, "model", "agent").items():
         runs = group_by(mine, "budget", "arm")
         line: Row = {"model": model, "learner": f"`{agent}`"}
         for budget in sorted({row["budget"] for row in rows}):

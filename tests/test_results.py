@@ -17,7 +17,7 @@ from placement_gym.base import explain_removal
 from placement_gym.bench.run import OF_STUDIES, AgentSpec, describe_older, read_columns
 from placement_gym.bench.run.row_columns import find_missing
 from placement_gym.bench.run.rows import read_rows
-from placement_gym.bench.study import validate
+from placement_gym.bench.study import Study, validate
 from placement_gym.bench.study.row_checks import check_rows
 from placement_gym.problem import parse_assignment
 from placement_gym.version import VERSION
@@ -157,6 +157,48 @@ def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
         for file in pages.PAGES[page].rows:
             rows = [row for row in read_columns(RESULTS / file) if row.get("version") == VERSION]
             assert not [row for row in rows if find_missing(row)], file
+
+
+def measured_row(label: str, model: str, speedup: float, **changes: Any) -> dict[str, Any]:
+    """A row of the study ``measured`` on two devices, seed 0."""
+    tables: Any = import_module("measured_tables")
+    (key,) = (
+        task.key
+        for task in Study.load("measured").tasks()
+        if (task.model, task.devices, task.seed) == (model, tables.TWO, 0)
+        and tables.list_labels()[task.key] == label
+    )
+    facts = {"key": key, "model": model, "devices": [{}, {}], "seed": 0, "evaluations": 1}
+    decided = {"error": "", "warning": "", "beats_best_single": "yes", "wall_s": 60.0}
+    return facts | decided | {"speedup_vs_best_single": speedup} | changes
+
+
+def test_scores_of_measured_agents_are_over_the_models_that_all_ran_on(
+    figures: ModuleType,
+) -> None:
+    tables: Any = import_module("measured_tables")
+    rows = [
+        measured_row("search", "resnet", 1.5),
+        measured_row("ppo", "resnet", 1.2),
+        measured_row("ppo", "gpt", 9.0),
+    ]
+    lines = tables.list_agents(rows, tables.TWO)
+    assert [(line["agent"], line["IQM"]) for line in lines] == [
+        ("`search`", "1.50"),
+        ("`ppo`", "1.20"),
+    ]
+    assert lines[1]["GPT"] == "9.00"
+
+
+def test_a_measured_run_that_decides_nothing_is_listed_and_not_averaged(
+    figures: ModuleType,
+) -> None:
+    tables: Any = import_module("measured_tables")
+    busy = {"warning": "other programs took 50% of the time", "beats_best_single": "within noise"}
+    rows = [measured_row("search", "resnet", 1.5), measured_row("ppo", "resnet", 1.2, **busy)]
+    assert [line["agent"] for line in tables.list_agents(rows, tables.TWO)] == ["`search`"]
+    (line,) = tables.list_undecided(rows)
+    assert (line["agent"], line["why"]) == ("`ppo`", busy["warning"])
 
 
 def test_a_row_of_a_benchmark_has_all_columns_and_replays(

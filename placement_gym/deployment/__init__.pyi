@@ -6,8 +6,8 @@ from .compile import compile_stages as compile_stages
 from .evaluate import evaluate_placement as evaluate_placement
 from .export import export_phases as export_phases
 from .export import export_placement as export_placement
-from .export import split_placement as split_placement
 from .export_onnxruntime import export_for_onnxruntime as export_for_onnxruntime
 from .planning import plan as plan
 from .prediction_errors import fidelity as fidelity
 from .profiling import profile as profile
+from .several import split_placement as split_placement

@@ -1,7 +1,4 @@
-"""Export a placement for programs that use OpenVINO alone: model, affinities and a script.
-
-Also divides the placement of several models into those of each.
-"""
+"""Export a placement for programs that use OpenVINO alone: model, affinities and a script."""
 
 from __future__ import annotations
 
@@ -36,7 +33,8 @@ from placement_gym.base import (
 )
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
-from placement_gym.graph import OpGraph, Structure, extract_spec, submodel_devices
+from placement_gym.deployment.several import split_placement
+from placement_gym.graph import OpGraph, submodel_devices
 from placement_gym.hardware import list_plugins
 from placement_gym.models import (
     Given,
@@ -48,7 +46,6 @@ from placement_gym.models import (
     model_of_placement,
     save_arrays,
     save_model,
-    split_union,
 )
 from placement_gym.problem import Placement
 from placement_gym.workloads import draw, make_request
@@ -305,46 +302,3 @@ def write_script(
 def quote(text: str) -> str:
     """Quote a text as a literal: names come from foreign files and must not become code."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:
-    """Split a union into its models, each with its part of the placement.
-
-    Names of nodes and inputs are those of each model alone.
-
-    Args:
-        model: The union, as ``load_model`` returns it.
-        placement: A placement of the union.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-    """
-    fitted = placement.fit(extract_spec(model, placement.spec))
-    placements = {}
-    for name, part in split_union(model).items():
-        own = take_part(fitted, name)
-        graph = extract_spec(part, own.spec)
-        own = replace(own, fingerprint=graph.fingerprint(), structure=Structure.of(graph))
-        placements[name] = part, own
-    return placements
-
-
-def take_part(placement: Placement, name: str) -> Placement:
-    """Take the part of one model; its fingerprint and structure are still the union's."""
-    prefix = f"{name}/"
-
-    def take(values: Mapping[str, Any]) -> dict[str, Any]:
-        entries = {key: value for key, value in values.items() if key.startswith(prefix)}
-        return {key.removeprefix(prefix): value for key, value in entries.items()}
-
-    members = {
-        unit: tuple(node.removeprefix(prefix) for node in nodes)
-        for unit, nodes in take(placement.members).items()
-    }
-    return replace(
-        placement,
-        model=name,
-        units=take(placement.units),
-        members=members,
-        data_shapes=take(placement.data_shapes),
-    )

@@ -285,3 +285,10 @@ def test_every_option_that_is_listed_is_accepted(name: str) -> None:
         if not isinstance(option.default, str) or key in ("preset", "returns", "baseline", "device")
     }  # fmt: skip
     agents.make(name, toy(), **{**given, **SMALL.get(name, {})})
+
+
+@pytest.mark.parametrize("name", ["hsdag", "graph-groups", "rnn", "post"])
+def test_a_weight_of_times_may_be_an_integer(name: str) -> None:
+    small = SMALL.get(name, {}).get("policy", {})
+    model = agents.make(name, toy(), policy={**small, "cost_weight": 8})
+    assert model.learn(40).best.speedup > 0

@@ -21,7 +21,7 @@ import numpy as np
 
 from placement_gym.backends.measured import TimingProtocol, candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
-from placement_gym.backends.measured.engine_process import Json, Server
+from placement_gym.backends.measured.server import Json, Server
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base.processes import Parent, serve
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
 from placement_gym.backends.measured.assembly import read_profile
+from placement_gym.backends.measured.engine import LocalEngine
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.worker import LocalEngine, Worker
+from placement_gym.backends.measured.worker import Worker
 from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware import DeviceSpec, usable_cores
 from placement_gym.hardware.devices import TESTBED

@@ -79,7 +79,8 @@ def host_here(
     """An engine in this process, whose finalists are measured in another one."""
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import LocalEngine, Worker
+    from placement_gym.backends.measured.engine import LocalEngine
+    from placement_gym.backends.measured.worker import Worker
 
     worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
     return LocalEngine(worker, elsewhere=process)

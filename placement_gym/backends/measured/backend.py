@@ -83,7 +83,7 @@ class MeasuredBackend:
         """
         return self.engine.ask(question, self.protocol, *arguments)
 
-    def request(self, question: str, *arguments: Any) -> Any:
+    def ask_again(self, question: str, *arguments: Any) -> Any:
         """As ``ask``, and again as ``failures.POLICIES`` allows.
 
         Raises:
@@ -97,12 +97,12 @@ class MeasuredBackend:
     @cached_property
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first needed."""
-        return float(self.request("reference_ms"))
+        return float(self.ask_again("reference_ms"))
 
     @cached_property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
-        return float(self.request("tolerance"))
+        return float(self.ask_again("tolerance"))
 
     @cached_property
     def steady(self) -> list[bool]:
@@ -110,12 +110,12 @@ class MeasuredBackend:
 
         Of others, which depend on random numbers, only shapes are compared.
         """
-        return list(self.request("steady"))
+        return list(self.ask_again("steady"))
 
     @cached_property
     def comparison_rules(self) -> list[str]:
         """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
-        return list(self.request("comparison_rules"))
+        return list(self.ask_again("comparison_rules"))
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
@@ -137,7 +137,7 @@ class MeasuredBackend:
             UserError: They are not finite.
             EngineError: It does not run.
         """
-        self.request("check_reference")
+        self.ask_again("check_reference")
 
     def output_error(self, assignment: IntArray) -> float:
         """Relative error of a placement's outputs; infinite if not finite, or of other shapes.
@@ -170,11 +170,11 @@ class MeasuredBackend:
             device: Index of the device.
             prefill: Of a model with state, its prefill alone instead of the whole scenario.
         """
-        return np.array(self.request("measure_operators", device, prefill), dtype=np.float64)
+        return np.array(self.ask_again("measure_operators", device, prefill), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
-        return np.array(self.request("own_choice", plugin), dtype=np.int64)
+        return np.array(self.ask_again("own_choice", plugin), dtype=np.int64)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``.
@@ -185,7 +185,7 @@ class MeasuredBackend:
         with self.engine.separate(self.on_rounds) as engine:
             backend = copy(self)
             backend.engine = engine
-            measured: list[Measurement] = backend.request("remeasure", list(assignments))
+            measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
             return measured
 
     def restart(self) -> None:

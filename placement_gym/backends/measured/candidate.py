@@ -112,45 +112,45 @@ class CompiledPlacement:
         return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
-def compile_candidate(engine: HostedModel, assignment: IntArray) -> CompiledPlacement:
+def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacement:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
-        engine: The model, its inputs and the devices.
+        host: The model, its inputs and the devices.
         assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
 
     Raises:
         CompileError: OpenVINO refused the placement.
     """
-    beat, samples = engine.reporter.beat, engine.samples
+    beat, samples = host.reporter.beat, host.samples
     beat("compiling")
-    parts = [compile_placement(engine, placement) for placement in np.atleast_2d(assignment)]
+    parts = [compile_placement(host, placement) for placement in np.atleast_2d(assignment)]
     beat("the first inference")
     (compiled, facts, watch), *_ = parts
     inferences: Inferences
     if assignment.ndim == 2:
         phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
-        inferences = PhasedRun(engine.request.find_parts, phased, samples, beat)
-        facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in parts])
+        inferences = PhasedRun(host.request.find_parts, phased, samples, beat)
+        facts = join_phases(host.problem, assignment, [facts for _, facts, _ in parts])
     else:
-        inferences = start(engine.request, compiled.create_infer_request(), samples, beat)
+        inferences = start(host.request, compiled.create_infer_request(), samples, beat)
     # A request allocates what an inference needs, so that memory is read after one.
     facts = replace(facts, held_bytes=watch.held_bytes())
-    check_held(engine.problem, facts.memory_bytes, facts.held_bytes)
+    check_held(host.problem, facts.memory_bytes, facts.held_bytes)
     return CompiledPlacement(inferences, facts)
 
 
 def compile_placement(
-    engine: HostedModel, assignment: IntArray
+    host: HostedModel, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
-    start_s, problem = perf_counter(), engine.problem
+    start_s, problem = perf_counter(), host.problem
     graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
-    partition = HeteroPartition.of(graph, operator_devices, problem.devices, engine.alias)
-    register(engine.core, tuple(partition.devices.values()))
+    partition = HeteroPartition.of(graph, operator_devices, problem.devices, host.alias)
+    register(host.core, tuple(partition.devices.values()))
     names = tuple(partition.names_of(device) for device in range(len(problem.devices)))
-    watch = MemoryWatch.start(engine.core, names)
-    compiled = compile_partition(engine.core, engine.model, graph, partition)
+    watch = MemoryWatch.start(host.core, names)
+    compiled = compile_partition(host.core, host.model, graph, partition)
     facts = Compilation(
         count_submodels(compiled),
         partition.n_submodels,

@@ -39,33 +39,33 @@ message. Hand-tuned. Counters cost time themselves; on the CPU their sum is with
 latency."""
 
 
-def measure_operator_times(engine: HostedModel, device: int, prefill: bool = False) -> FloatArray:
+def measure_operator_times(host: HostedModel, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     See ``give_to_operators``. A message informs the user of time that belongs to no operator, and
     of a latency that is far from the sum of all counters.
 
     Args:
-        engine: The model, its inputs and the devices. Times are sums over a request.
+        host: The model, its inputs and the devices. Times are sums over a request.
         device: Index of the device.
         prefill: Time the first inference of a request alone.
     """
-    graph, spec = engine.problem.units.graph, engine.problem.devices[device]
-    steps, beat = engine.samples[0][:1] if prefill else engine.samples[0], engine.reporter.beat
+    graph, spec = host.problem.units.graph, host.problem.devices[device]
+    steps, beat = host.samples[0][:1] if prefill else host.samples[0], host.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     beat("compiling with counters")
     # Each stream has its own counters, and any of them may run an inference.
     alone = spec.with_streams(1) if spec.host else spec
-    compiled = compile_on(engine.core, engine.model, alone, "the model", {"PERF_COUNT": True})
+    compiled = compile_on(host.core, host.model, alone, "the model", {"PERF_COUNT": True})
     counted = CountedRequest(compiled.create_infer_request(), averaged=spec.host, beat=beat)
     counted.run(steps[:1])
     latency_ms, times_ms = time_primitives(
-        counted, engine.request.repeat(steps), engine.protocol.counter_inferences
+        counted, host.request.repeat(steps), host.protocol.counter_inferences
     )
     times, unowned_ms = give_to_operators(graph, times_ms, members_of_primitives(compiled))
     message = describe_unexplained(float(times.sum()), unowned_ms, latency_ms)
     if message:
-        engine.reporter.print_message(f"{spec.name}: {message}")
+        host.reporter.print_message(f"{spec.name}: {message}")
     return times
 
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class Inspection:
     found: Sequence[FoundShapes] = field(default_factory=list)
 
 
-WORKER = "placement_gym.backends.measured.engine_process"
+if TYPE_CHECKING:
+    from placement_gym.backends.measured.worker import Worker
+
+WORKER = "placement_gym.backends.measured.server"
 INSPECTOR = "placement_gym.backends.measured.inspector"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
@@ -123,6 +126,47 @@ class EngineProcess(Engine):
             yield engine
         finally:
             engine.restart()
+
+
+class LocalEngine(Engine):
+    """A worker in this process: for debugging, and for extensions that it has loaded.
+
+    Finalists are still measured in a new process: this one's caches, threads and memory differ from
+    those of a program that serves the placement.
+
+    Args:
+        worker: The worker.
+        elsewhere: Measures finalists; None measures them here.
+    """
+
+    def __init__(self, worker: Worker, elsewhere: EngineProcess | None = None) -> None:
+        self.worker, self.elsewhere = worker, elsewhere
+
+    def __getstate__(self) -> Any:
+        """Refuse to pickle: OpenVINO runs in this process.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            "an environment made with isolate=False measures in this process and cannot be "
+            "pickled: make it with isolate=True, or in the other process"
+        )
+
+    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        return self.worker.answer(question, protocol, *arguments)
+
+    def restart(self) -> None:
+        """Drop the compiled reference; the process stays."""
+        self.worker.close()
+
+    @contextmanager
+    def separate(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
+        if self.elsewhere is None:
+            yield self
+            return
+        with self.elsewhere.separate(on_rounds) as engine:
+            yield engine
 
 
 def encode(value: Any) -> Any:

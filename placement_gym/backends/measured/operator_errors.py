@@ -32,11 +32,11 @@ Port = tuple[str, int]
 """Name and output index of a node."""
 
 
-def measure_operator_errors(engine: HostedModel, device: int, selected: BoolArray) -> FloatArray:
+def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
     Args:
-        engine: A model without state, its inputs and the devices.
+        host: A model without state, its inputs and the devices.
         device: Index of the device.
         selected: (n_operators,) which operators to run there; others, and those that draw random
             numbers, have NaN.
@@ -46,18 +46,18 @@ def measure_operator_errors(engine: HostedModel, device: int, selected: BoolArra
     """
     import openvino as ov
 
-    problem, graph = engine.problem, engine.problem.units.graph
-    selected = selected & ~np.isin(graph.names, list(find_random(engine.model)))
+    problem, graph = host.problem, host.problem.units.graph
+    selected = selected & ~np.isin(graph.names, list(find_random(host.model)))
     reference, spec = problem.devices[problem.reference_device], problem.devices[device]
-    cut = engine.model.clone()
+    cut = host.model.clone()
     owner = separate_parts(cut, graph, np.arange(len(graph)))
     stages, _ = Cutter(cut, owner).cut()
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
-    inputs = engine.samples[0][0]
-    engine.reporter.beat("compiling with all activations as outputs")
-    tapped = tap(engine.model, stages)
+    inputs = host.samples[0][0]
+    host.reporter.beat("compiling with all activations as outputs")
+    tapped = tap(host.model, stages)
     compiled_model = compile_on(
-        engine.core, tapped, reference, "the model with all activations as outputs"
+        host.core, tapped, reference, "the model with all activations as outputs"
     )
     activations = infer_ports(compiled_model, inputs)
     # One model of all operators: an operator reads Parameters alone, and ends in Results alone.
@@ -66,22 +66,22 @@ def measure_operator_errors(engine: HostedModel, device: int, selected: BoolArra
         [array for _, part in parts for array in part.inputs.values()],
         "operators",
     )
-    engine.reporter.beat("compiling operators apart")
-    compiled = compile_on(engine.core, pieces, spec, "operators apart")
+    host.reporter.beat("compiling operators apart")
+    compiled = compile_on(host.core, pieces, spec, "operators apart")
     piece_inputs: list[Input] = [
         inputs[source[1]] if source[0] == WHOLE_MODEL else activations[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
     ]
-    engine.reporter.beat("an inference")
+    host.reporter.beat("an inference")
     outputs = iter(infer(compiled, piece_inputs))
     errors = np.full(len(graph), np.nan)
-    choices = {choice.name: choice for choice in ChoosingModel(engine.model).choices}
-    known = list_known(engine.model, inputs, choices.values()) | activations
+    choices = {choice.name: choice for choice in ChoosingModel(host.model).choices}
+    known = list_known(host.model, inputs, choices.values()) | activations
     for operator, part in parts:
         made = {port: next(outputs) for port in list_ports(part)}
         found = [
-            find_choice_error(choices[port[0]], made, known, engine.tolerance)
+            find_choice_error(choices[port[0]], made, known, host.tolerance)
             if port[0] in choices
             else error_where_finite(array, activations[port])
             for port, array in made.items()

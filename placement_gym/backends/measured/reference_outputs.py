@@ -39,16 +39,16 @@ class ReferenceOutputs:
     """The outputs that every placement has to reproduce, each computed when first needed.
 
     Args:
-        engine: Compiles and runs.
+        host: Compiles and runs.
         tolerance: Largest relative error; None finds it by the model's and the devices' precision.
     """
 
-    def __init__(self, engine: HostedModel, tolerance: float | None = None) -> None:
-        # The engine holds this: a circle would keep what is compiled on devices until Python
+    def __init__(self, host: HostedModel, tolerance: float | None = None) -> None:
+        # The host holds this: a circle would keep what is compiled on devices until Python
         # collects its garbage.
-        self.engine: HostedModel = proxy(engine)
+        self.host: HostedModel = proxy(host)
         self.stated_tolerance = tolerance
-        self.device = engine.problem.devices[engine.problem.reference_device]
+        self.device = host.problem.devices[host.problem.reference_device]
 
     @cached_property
     def expected(self) -> Outputs:
@@ -57,7 +57,7 @@ class ReferenceOutputs:
         Raises:
             UserError: They are not finite, so that nothing can be compared with them.
         """
-        outputs = self.engine.reference.outputs()
+        outputs = self.host.reference.outputs()
         check_expected(outputs)
         return outputs
 
@@ -65,40 +65,40 @@ class ReferenceOutputs:
     def steady(self) -> list[bool]:
         """(n_outputs,) whether the reference device computes an output again."""
         # What is expected is read before the reference runs again.
-        expected, reference = self.expected, self.engine.reference
+        expected, reference = self.expected, self.host.reference
         reference.run()
         steady = find_steady(reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
         # A generator with a seed continues from run to run, and restarts in another compilation.
-        problem = self.engine.problem
-        again = self.engine.compile(problem.single(problem.reference_device)).outputs()
+        problem = self.host.problem
+        again = self.host.compile(problem.single(problem.reference_device)).outputs()
         steady = find_steady(again, expected, self.tolerance)
         if not all(steady):
-            warnings.warn(describe_unsteady(steady, find_random(self.engine.model)), stacklevel=2)
+            warnings.warn(describe_unsteady(steady, find_random(self.host.model)), stacklevel=2)
         return steady
 
     @cached_property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
-        model, devices = self.engine.model, self.engine.problem.devices
+        model, devices = self.host.model, self.host.problem.devices
         return self.stated_tolerance or find_tolerance(model, devices, self.measure_rounding)
 
     def measure_rounding(self) -> float | None:
         """Measure the error of rounding on the reference device; None where that cannot be done."""
-        engine = self.engine
-        if not engine.request.separable:
+        host = self.host
+        if not host.request.separable:
             return None
         tapped = self.choosing.tapped
         whole = self.compile_alone(tapped, "measuring what rounding costs")
         exact = self.compile_alone(without_integer_kernels(tapped), "and without it")
-        return measure_rounding(whole, exact, engine.samples[0][0], self.find_rounding_error)
+        return measure_rounding(whole, exact, host.samples[0][0], self.find_rounding_error)
 
     def find_rounding_error(self, outputs: Outputs, expected: Outputs) -> float:
         """The relative error of what ``ChoosingModel.tapped`` returned."""
         if not self.choosing.choices:
             return relative_error(outputs, expected)
-        first_inference = [self.engine.samples[0][:1]]
+        first_inference = [self.host.samples[0][:1]]
         own, chosen = self.follow_choices(first_inference, outputs, MAX_ROUNDING_ERROR)
         return max(relative_error(outputs[: len(own)], own), *chosen.values())
 
@@ -138,8 +138,8 @@ class ReferenceOutputs:
         choices, steady = self.choosing.choices, self.steady
         if not choices or error_of_steady(outputs, self.expected, steady) <= self.tolerance:
             return outputs, self.expected, {}
-        tapped = self.engine.run_variant(self.choosing.tapped, assignment)
-        expected, chosen = self.follow_choices(self.engine.samples, tapped, self.tolerance)
+        tapped = self.host.run_variant(self.choosing.tapped, assignment)
+        expected, chosen = self.follow_choices(self.host.samples, tapped, self.tolerance)
         return self.choosing.trim(outputs, expected, tapped), expected, chosen
 
     def follow_choices(
@@ -147,13 +147,13 @@ class ReferenceOutputs:
     ) -> tuple[Outputs, dict[str, float]]:
         """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
         chosen = self.choosing.force(samples, tapped)
-        forced = start(self.engine.request, self.forced, chosen, self.engine.reporter.beat)
+        forced = start(self.host.request, self.forced, chosen, self.host.reporter.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
     def choosing(self) -> ChoosingModel:
         """The model's choices."""
-        return ChoosingModel(self.engine.model)
+        return ChoosingModel(self.host.model)
 
     @cached_property
     def forced(self) -> ov.InferRequest:
@@ -179,7 +179,7 @@ class ReferenceOutputs:
         raise UserError(
             f"{self.device.name} computes the model wrong, and placements cannot be compared with "
             f"it: its outputs change by {error:.1e} relative if operators that read one constant, "
-            f"such as {shared_constants(self.engine.model)[0]!r}, each have their own"
+            f"such as {shared_constants(self.host.model)[0]!r}, each have their own"
             f"{', and those of the placement agree with the latter' if agrees else ''}. Save the "
             "model with separate constants, and use that file: ov.save_model("
             "placement_gym.models.separate_constants(ov.Core().read_model(FILE)), NEW_FILE)"
@@ -191,19 +191,19 @@ class ReferenceOutputs:
 
         None if no two do anyway, or if that model does not run.
         """
-        engine = self.engine
-        if not shared_constants(engine.model):
+        host = self.host
+        if not shared_constants(host.model):
             return None
         with suppress(RuntimeError, EngineError):
-            separate = separate_constants(engine.model)
+            separate = separate_constants(host.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            return start(engine.request, request, engine.samples, engine.reporter.beat).outputs()
+            return start(host.request, request, host.samples, host.reporter.beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
         """Compile a variant of the model on the reference device."""
-        core = self.engine.core
-        self.engine.reporter.beat(why)
+        core = self.host.core
+        self.host.reporter.beat(why)
         register(core, [self.device])
         return compile_on(core, model, self.device, "the model").create_infer_request()
 

@@ -71,22 +71,22 @@ class ThroughputCompiler:
     """Compiles placements for several requests in flight.
 
     Args:
-        engine: The model, its inputs and the devices.
+        host: The model, its inputs and the devices.
 
     Attributes:
         best: Device -> the streams and requests with which it alone is fastest.
     """
 
-    def __init__(self, engine: HostedModel) -> None:
-        self.engine, self.problem = engine, engine.problem
+    def __init__(self, host: HostedModel) -> None:
+        self.host, self.problem = host, host.problem
         self.best: dict[int, tuple[int, int]] = {}
 
     @cached_property
     def samples(self) -> list[list[Inputs]]:
-        """(n_samples, n_inferences) those of the engine, and more to be in flight with them."""
-        given, request = self.engine.samples, self.engine.request
+        """(n_samples, n_inferences) those of the host, and more to be in flight with them."""
+        given, request = self.host.samples, self.host.request
         more = range(len(given), IN_FLIGHT_SAMPLES)
-        return [*given, *(draw(request, self.engine.model, number) for number in more)]
+        return [*given, *(draw(request, self.host.model, number) for number in more)]
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.
@@ -106,13 +106,13 @@ class ThroughputCompiler:
         # GPUs say what they hold before and after: one that was given weights may stay empty.
         partition = self.divide(assignment, specs)
         names = tuple(partition.names_of(device) for device in range(len(specs)))
-        watch = MemoryWatch.start(self.engine.core, names)
+        watch = MemoryWatch.start(self.host.core, names)
         compiled = self.compile_models(assignment, specs, partition)
-        n_requests = requests or len(devices) + (not is_stateful(self.engine.model))
+        n_requests = requests or len(devices) + (not is_stateful(self.host.model))
         in_flight = self.create_requests(compiled, n_requests, window)
         compile_s = perf_counter() - start_s
         # Requests that run at the same time must not overwrite each other's outputs.
-        in_flight.check(self.engine.tolerance)
+        in_flight.check(self.host.tolerance)
         memory_bytes = tuple(self.problem.memory_bytes(assignment).tolist())
         held_bytes = watch.held_bytes()
         check_held(self.problem, memory_bytes, held_bytes)
@@ -132,35 +132,35 @@ class ThroughputCompiler:
 
     def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
         """Cut the model into the submodels of a placement, on devices with these settings."""
-        units, alias = self.problem.units, self.engine.alias
+        units, alias = self.problem.units, self.host.alias
         return HeteroPartition.of(units.graph, assignment[units.of_operator], specs, alias)
 
     def compile_models(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], partition: HeteroPartition
     ) -> CompiledModels:
         """Compile by HETERO, or in stages where submodels have to share a device's threads."""
-        engine, units = self.engine, self.problem.units
-        engine.reporter.beat("compiling")
+        host, units = self.host, self.problem.units
+        host.reporter.beat("compiling")
         is_alone = len(partition.devices) == 1 and not units.graph.models
         if not is_alone and shares_threads(partition, specs):
             devices = assignment[units.of_operator]
-            staged = compile_cut(engine.core, engine.model, units.graph, devices, specs)
+            staged = compile_cut(host.core, host.model, units.graph, devices, specs)
             n_stages = sum(len(model.stages) for model in staged)
             return CompiledModels(staged, n_stages, n_stages, threaded=True)
-        compiled = compile_members(engine.core, engine.model, units.graph, partition)
-        stateful = is_stateful(engine.model)
+        compiled = compile_members(host.core, host.model, units.graph, partition)
+        stateful = is_stateful(host.model)
         n_submodels = sum(map(count_submodels, compiled))
         expected = max(partition.n_submodels, len(compiled))
         return CompiledModels(compiled, n_submodels, expected, threaded=stateful)
 
     def create_requests(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
         """Create the requests of each model, as many as are in flight times its rate."""
-        graph, beat = self.problem.units.graph, self.engine.reporter.beat
+        graph, beat = self.problem.units.graph, self.host.reporter.beat
         members = graph.models or (Member(graph.model),)
         lanes: list[Lane] = []
         for member, model in zip(members, compiled.models, strict=True):
             n_requests = requests * member.rate
-            own = find_inputs(self.engine.model, name_prefix(graph, member))
+            own = find_inputs(self.host.model, name_prefix(graph, member))
             samples = [
                 [[inputs[index] for index in own] for inputs in steps] for steps in self.samples
             ]
@@ -170,7 +170,7 @@ class ThroughputCompiler:
             else:
                 first_inferences = [steps[0] for steps in samples]
                 lanes.append(QueueLane(model, n_requests, first_inferences, beat))
-        n_samples, n_compared = len(self.samples), len(self.engine.samples)
+        n_samples, n_compared = len(self.samples), len(self.host.samples)
         return InFlight(members, lanes, requests, window, n_samples, n_compared)
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:

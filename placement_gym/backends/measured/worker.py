@@ -22,7 +22,6 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
-from placement_gym.backends.measured.engine import Engine, EngineProcess, OnRounds
 from placement_gym.backends.measured.interference import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.recipe import uses_aliases
@@ -42,47 +41,6 @@ if TYPE_CHECKING:
 
 FINAL_WARMUP = 3
 """Largest number of inferences before a finalist's first counted one, and the reference's."""
-
-
-class LocalEngine(Engine):
-    """A worker in this process: for debugging, and for extensions that it has loaded.
-
-    Finalists are still measured in a new process: this one's caches, threads and memory differ from
-    those of a program that serves the placement.
-
-    Args:
-        worker: The worker.
-        elsewhere: Measures finalists; None measures them here.
-    """
-
-    def __init__(self, worker: Worker, elsewhere: EngineProcess | None = None) -> None:
-        self.worker, self.elsewhere = worker, elsewhere
-
-    def __getstate__(self) -> Any:
-        """Refuse to pickle: OpenVINO runs in this process.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError(
-            "an environment made with isolate=False measures in this process and cannot be "
-            "pickled: make it with isolate=True, or in the other process"
-        )
-
-    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        return self.worker.answer(question, protocol, *arguments)
-
-    def restart(self) -> None:
-        """Drop the compiled reference; the process stays."""
-        self.worker.close()
-
-    @contextmanager
-    def separate(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
-        if self.elsewhere is None:
-            yield self
-            return
-        with self.elsewhere.separate(on_rounds) as engine:
-            yield engine
 
 
 class Worker:

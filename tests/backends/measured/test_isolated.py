@@ -26,8 +26,7 @@ from placement_gym.backends.measured import (
     engine,
 )
 from placement_gym.backends.measured import backend as measured_backend
-from placement_gym.backends.measured.engine import EngineProcess
-from placement_gym.backends.measured.worker import LocalEngine
+from placement_gym.backends.measured.engine import EngineProcess, LocalEngine
 from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.hardware.devices import TESTBED

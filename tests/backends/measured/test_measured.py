@@ -3,7 +3,9 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from threading import Barrier
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +28,15 @@ from testbed import (
     worker_of,
 )
 
-from placement_gym.backends.measured import MeasuredBackend, counters, profile, timing, worker
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    TimingProtocol,
+    counters,
+    profile,
+    timing,
+    worker,
+)
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
@@ -324,6 +334,44 @@ def test_what_is_compiled_is_freed_with_its_backend() -> None:
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_what_the_engine_refuses_is_a_failure_in_this_process_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("the plugin is tired")
+
+    tested = backend(ov.Core())
+    monkeypatch.setattr(counters, "measure_operator_times", fail)
+    monkeypatch.setattr(worker.hetero, "place_by_auto", fail)
+    for ask in (lambda: tested.measure_operators(0), lambda: tested.own_choice("AUTO")):
+        with pytest.raises(EngineError, match="failed: the plugin is tired"):
+            ask()
+
+
+def test_a_copy_with_another_protocol_does_not_change_what_is_measured_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tested = backend(ov.Core(), repeats=2)
+    other = tested.with_protocol(TimingProtocol(warmup=0, repeats=8))
+    began, repeats = Event(), list[int]()
+
+    def measure(self: worker.Worker, assignment: IntArray, rival: float) -> Measurement:
+        began.set()
+        sleep(0.2)  # the other one asks meanwhile
+        repeats.append(self.protocol.repeats)
+        return Measurement(1.0, 1.0, 1.0)
+
+    monkeypatch.setattr(worker.Worker, "measure_once", measure)
+    alone = tested.problem.single(0)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(tested.measure_once, alone)
+        began.wait(10.0)
+        second = threads.submit(other.measure_once, alone)
+        assert first.result().feasible
+        assert second.result().feasible
+    assert repeats == [2, 8]
 
 
 def test_the_reference_is_warmed_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

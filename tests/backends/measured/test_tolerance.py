@@ -17,7 +17,6 @@ from testbed import backend, build_here, known_model, make, worker_of
 from placement_gym.backends.measured import QUICK as QUICK_PROFILE
 from placement_gym.backends.measured import MeasuredBackend, build_measured_backend
 from placement_gym.backends.measured.engine import EngineProcess
-from placement_gym.backends.measured.engine_process import build_worker
 from placement_gym.backends.measured.outputs import (
     check_expected,
     compare_outputs,
@@ -27,6 +26,7 @@ from placement_gym.backends.measured.outputs import (
 )
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.server import build_worker
 from placement_gym.base import UserError
 from placement_gym.deployment.faults import FaultFinder
 from placement_gym.graph import without_integer_kernels

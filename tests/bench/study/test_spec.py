@@ -149,6 +149,12 @@ def test_a_study_that_loads_a_library_needs_trust(name: str) -> None:
     assert reason == "loads the library lib.so"
 
 
+def test_only_shipped_code_is_trusted() -> None:
+    assert not Study.load("measured").needs_trust
+    (reason,) = Study.of({**VALUES, "agents": ["agents.stock:StepExtractor"]}).needs_trust
+    assert reason == "runs its own code, agents.stock:StepExtractor"
+
+
 def test_more_runs_than_anyone_can_wait_for_are_refused() -> None:
     with pytest.raises(UserError, match="600006 runs, more than 100000"):
         study(seeds=100_001)

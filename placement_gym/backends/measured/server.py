@@ -1,6 +1,6 @@
 """The process that serves one worker.
 
-It runs as ``python -m placement_gym.backends.measured.engine_process``.
+It runs as ``python -m placement_gym.backends.measured.server``.
 """
 
 from __future__ import annotations
