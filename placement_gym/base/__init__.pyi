@@ -63,6 +63,7 @@ from .fitted_table import Column as Column
 from .fitted_table import FittedTable as FittedTable
 from .fitted_table import FittedText as FittedText
 from .fitted_table import word_table as word_table
+from .importing import import_name as import_name
 from .json_file import JsonFile as JsonFile
 from .json_file import write_json as write_json
 from .kernels import compile_once as compile_once
@@ -70,7 +71,6 @@ from .kernels import inlined_part as inlined_part
 from .kernels import kernel as kernel
 from .kernels import part as part
 from .kernels import signed as signed
-from .lazy import import_name as import_name
 from .plain import to_plain as to_plain
 from .progress import begin as begin
 from .progress import is_on_terminal as is_on_terminal
