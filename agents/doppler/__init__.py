@@ -5,7 +5,7 @@ The README has the numbers with their sources.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import gymnasium as gym
 from agents.common import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
-from placement_gym.base import flat_keywords, unknown_name
+from placement_gym.base import suggest_keywords, unknown_name
 
 __all__ = ["Doppler", "make"]
 
@@ -42,28 +42,17 @@ PAPER = Settings(
 PRESETS = {"rl": Settings(), "paper": PAPER}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """Settings that differ from the preset's; ``make`` says what each means."""
-
-    hidden: int | None = None
-    rounds: int | None = None
-    imitation: int | None = None
-    simulation: int | None = None
-
-    def apply(self, preset: Settings) -> Settings:
-        """The preset with these changes."""
-        return replace(preset, **{k: v for k, v in asdict(self).items() if v is not None})
-
-
-@flat_keywords(changes=Changes)
-def make(  # noqa: D417  the keywords of the group are described
+@suggest_keywords
+def make(
     env: gym.Env[Any, Any],
     seed: int,
     *,
-    changes: Changes,
     preset: str = "rl",
     weights: str | Path | None = None,
+    hidden: int | None = None,
+    rounds: int | None = None,
+    imitation: int | None = None,
+    simulation: int | None = None,
 ) -> Doppler:
     """Make DOPPLER.
 
@@ -84,7 +73,14 @@ def make(  # noqa: D417  the keywords of the group are described
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    model = Doppler(env, seed, changes.apply(PRESETS[preset]))
+    changes = {
+        "hidden": hidden,
+        "rounds": rounds,
+        "imitation": imitation,
+        "simulation": simulation,
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    model = Doppler(env, seed, replace(PRESETS[preset], **given))
     if weights is not None:
         load_weights(model, weights)
         model.use_trained_policy()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from placement_gym.base.errors import KeywordError, UserError, suggest, unknown_name
 from placement_gym.base.removed import explain_removal
@@ -24,7 +24,7 @@ MAX_NOISE = 10.0
 MAX_NUMBER = 1e12
 """Largest number of an argument. Hand-tuned: beyond any meaningful value, and its square is finite
 in f32."""
-T = TypeVar("T")
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> None:
@@ -108,6 +108,27 @@ def check_plain_fields(
             check_not_negative(field.name, value, 1.0 if field.name in shares else MAX_NUMBER)
         elif field.type in (bool, "bool"):
             check_flag(field.name, value)
+
+
+def suggest_keywords(function: Callable[P, T]) -> Callable[P, T]:
+    """Let the error for an unknown keyword suggest the nearest one."""
+    keywords = set(inspect.signature(function).parameters) - {"self"}
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in keywords:
+                of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
+                near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
+                raise KeywordError(
+                    f"{function.__qualname__}(): {removal}"
+                    if (removal := explain_removal("argument", name))
+                    else f"{function.__qualname__}() got an unexpected keyword argument "
+                    f"{name!r}{near}"
+                )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., T]]:

@@ -13,6 +13,7 @@ from .observation import Observation as Observation
 from .observation import Observer as Observer
 from .observation import observe_features as observe_features
 from .options import RENDER_MODES as RENDER_MODES
+from .options import check_render_mode as check_render_mode
 from .per_unit import PerUnitEnv as PerUnitEnv
 from .per_unit import observe_unit as observe_unit
 from .per_unit_vector import PerUnitVectorEnv as PerUnitVectorEnv

@@ -13,12 +13,12 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym.backends import Backend, Batch, Measurement, SingleDeviceResults
-from placement_gym.base import BoolArray, IntArray, UInt8, flat_keywords
+from placement_gym.base import BoolArray, IntArray, UInt8, suggest_keywords
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.options import RENDER_MODES, EnvOptions
+from placement_gym.envs.options import RENDER_MODES, check_options
 from placement_gym.problem import LEVELS, PLACEMENT_ALONE, ActionLayout, Problem
 from placement_gym.workloads import find_objective
 
@@ -188,38 +188,47 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 1}  # noqa: RUF012  as gym.Env has it
 
-    @flat_keywords(options=EnvOptions)
+    @suggest_keywords
     def __init__(
         self,
         backend: Backend,
         *,
-        options: EnvOptions,
+        reward: str = "log_speedup",
+        horizon: int = 1,
+        repair: bool = False,
+        max_nodes: int | None = None,
+        max_edges: int | None = None,
+        max_devices: int | None = None,
+        observe_graph: bool = True,
+        observe_devices: bool = False,
         costs: CostTable | None = None,
         graph: str = "folded",
         decisions: Sequence[str] = PLACEMENT_ALONE,
+        render_mode: str | None = None,
     ) -> None:
+        check_options(reward, horizon, repair, render_mode)
         find_objective(backend.objective).check_rates(backend.problem.units.graph.models)
         self.backend = backend
         self.problem: Problem = backend.problem
-        self.reward = rewards.get_reward(options.reward)
-        self.horizon = options.horizon
+        self.reward = rewards.get_reward(reward)
+        self.horizon = int(horizon)  # which may be 1e3
         self.graph = graph
-        self.repair = options.repair
+        self.repair = repair
         # For the benchmark: which placements were repaired, and an agent's starts by bytes.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
-        self.render_mode = options.render_mode
+        self.render_mode = render_mode
         self.costs = costs
         self.observer = Observer(
             self.problem,
-            options.horizon,
-            options.max_nodes,
-            options.max_edges,
-            options.observe_graph,
+            self.horizon,
+            max_nodes,
+            max_edges,
+            observe_graph,
             None if costs is None else costs.unit_ms(self.problem.units),
-            options.max_devices,
-            options.observe_devices,
-            self.known_costs if options.observe_devices else None,
+            max_devices,
+            observe_devices,
+            self.known_costs if observe_devices else None,
             decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from placement_gym.backends import CachedBackend
@@ -12,50 +12,27 @@ from placement_gym.base import (
     check_flag,
     check_integer,
     check_positive,
-    flat_keywords,
+    suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.options import EnvOptions
+from placement_gym.envs.options import check_options
 from placement_gym.hardware import DevicesArgument, resolve_devices
-from placement_gym.models import ModelSpec
+from placement_gym.models import Given, ModelArgument, ModelSpec, Shapes
 from placement_gym.workloads import find_objective
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuringOptions:
-    """Settings of measurements; ``MeasuredEnv`` documents each keyword.
-
-    Raises:
-        UserError: One is out of range. Loading a model takes seconds, so this is checked first.
-    """
-
-    objective: str = "latency"
-    requests: int | None = None
-    split: str = "auto"
-    tolerance: float | None = None
-    warmup: int = 1
-    repeats: int | None = None
-    noise: float = 0.05
-    cache: bool = True
-    isolate: bool = True
-    timeout_s: float = 120.0
-
-    def __post_init__(self) -> None:
-        check_integer("warmup", self.warmup, 0)
-        if self.repeats is not None:
-            check_integer("repeats", self.repeats, 2)
-        check_positive("noise", self.noise)
-        check_flag("cache", self.cache)
-        check_flag("isolate", self.isolate)
-        check_positive("timeout_s", self.timeout_s)
-        find_objective(self.objective).check_requests(self.requests)
-
-    def make_protocol(self) -> TimingProtocol:
-        """The protocol of a step."""
-        repeats = find_objective(self.objective).repeats if self.repeats is None else self.repeats
-        return TimingProtocol(
-            self.warmup, repeats, self.noise, objective=self.objective, requests=self.requests
-        )
+def make_protocol(
+    warmup: int, repeats: int | None, noise: float, objective: str, requests: int | None
+) -> TimingProtocol:
+    """Make the protocol of a step; ``MeasuredEnv`` documents its arguments."""
+    goal = find_objective(objective)
+    goal.check_requests(requests)
+    check_integer("warmup", warmup, 0)
+    if repeats is None:
+        repeats = goal.repeats
+    check_integer("repeats", repeats, 2)
+    check_positive("noise", noise)
+    return TimingProtocol(warmup, repeats, noise, objective=objective, requests=requests)
 
 
 class MeasuredEnv(DevicePlacementEnv):
@@ -150,33 +127,74 @@ class MeasuredEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
-    @flat_keywords(spec=ModelSpec, measuring=MeasuringOptions, options=EnvOptions)
+    @suggest_keywords
     def __init__(
         self,
         *,
-        spec: ModelSpec,
+        model: ModelArgument = "resnet",
         devices: DevicesArgument = None,
+        granularity: str = "colocated",
+        graph: str = "folded",
+        shapes: Shapes | None = None,
+        inputs: Given | None = None,
+        scenario: str | None = None,
+        extension: str | Path | None = None,
         constraints: Any = None,
         costs: str | None = None,
-        measuring: MeasuringOptions,
-        options: EnvOptions,
+        objective: str = "latency",
+        requests: int | None = None,
+        split: str = "auto",
+        warmup: int = 1,
+        repeats: int | None = None,
+        noise: float = 0.05,
+        tolerance: float | None = None,
+        cache: bool = True,
+        isolate: bool = True,
+        timeout_s: float = 120.0,
+        reward: str = "log_speedup",
+        horizon: int = 1,
+        repair: bool = False,
+        max_nodes: int | None = None,
+        max_edges: int | None = None,
+        max_devices: int | None = None,
+        observe_graph: bool = True,
+        observe_devices: bool = False,
+        render_mode: str | None = None,
     ) -> None:
+        # Loading a model takes seconds, so the arguments are checked first.
+        check_options(reward, horizon, repair, render_mode)
+        check_flag("cache", cache)
+        check_flag("isolate", isolate)
+        check_positive("timeout_s", timeout_s)
         if costs is not None:
             check_choice("costs", costs, ("profiled",))
+        spec = ModelSpec(model, granularity, graph, shapes, inputs, scenario, extension)
+        protocol = make_protocol(warmup, repeats, noise, objective, requests)
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured import build_measured_backend
 
         backend = build_measured_backend(
             spec,
             resolve_devices(devices, "measured"),
-            measuring.split,
-            measuring.make_protocol(),
-            measuring.isolate,
-            measuring.timeout_s,
-            measuring.tolerance,
+            split,
+            protocol,
+            isolate,
+            timeout_s,
+            tolerance,
             constraints,
         )
-        # A repeated placement is not measured again; the benchmark still counts it.
-        evaluating = CachedBackend(backend) if measuring.cache else backend
-        profile = None if costs is None else backend.cost_table()
-        super().__init__(evaluating, options=options, costs=profile, graph=spec.graph)
+        super().__init__(
+            # A repeated placement is not measured again; the benchmark still counts it.
+            CachedBackend(backend) if cache else backend,
+            reward=reward,
+            horizon=horizon,
+            repair=repair,
+            max_nodes=max_nodes,
+            max_edges=max_edges,
+            max_devices=max_devices,
+            observe_graph=observe_graph,
+            observe_devices=observe_devices,
+            costs=None if costs is None else backend.cost_table(),
+            graph=graph,
+            render_mode=render_mode,
+        )

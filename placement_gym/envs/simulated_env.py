@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
-from placement_gym.base import MAX_NOISE, check_not_negative, flat_keywords
+from placement_gym.base import MAX_NOISE, check_not_negative, suggest_keywords
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.options import EnvOptions
+from placement_gym.envs.options import check_options
 from placement_gym.hardware import DevicesArgument
-from placement_gym.models import ModelSpec
+from placement_gym.models import Given, ModelArgument, ModelSpec, Shapes
 from placement_gym.problem import PLACEMENT_ALONE
 from placement_gym.problem.costs import parse_schedule
 
@@ -148,21 +148,38 @@ class SimulatedEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
-    @flat_keywords(spec=ModelSpec, options=EnvOptions)
+    @suggest_keywords
     def __init__(
         self,
         *,
-        spec: ModelSpec,
+        model: ModelArgument = "resnet",
         devices: DevicesArgument = None,
+        granularity: str = "colocated",
+        graph: str = "folded",
+        shapes: Shapes | None = None,
+        inputs: Given | None = None,
+        scenario: str | None = None,
+        extension: str | Path | None = None,
         constraints: Any = None,
-        objective: str = "latency",
         costs: str | Path | CostTable | None = None,
+        objective: str = "latency",
         schedule: str | Mapping[str, Any] | None = None,
         noise: float = 0.0,
         decisions: Sequence[str] = PLACEMENT_ALONE,
-        options: EnvOptions,
+        reward: str = "log_speedup",
+        horizon: int = 1,
+        repair: bool = False,
+        max_nodes: int | None = None,
+        max_edges: int | None = None,
+        max_devices: int | None = None,
+        observe_graph: bool = True,
+        observe_devices: bool = False,
+        render_mode: str | None = None,
     ) -> None:
+        # Loading a model takes seconds, so the arguments are checked first.
+        check_options(reward, horizon, repair, render_mode)
         check_not_negative("noise", noise, MAX_NOISE)
+        spec = ModelSpec(model, granularity, graph, shapes, inputs, scenario, extension)
         twin = build_simulated_problem(spec, devices, costs, constraints)
         # Published costs belong to a schedule, which the twin brings along.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
@@ -170,10 +187,18 @@ class SimulatedEnv(DevicePlacementEnv):
         self.simulated.check_times()
         super().__init__(
             self.simulated,
-            options=options,
+            reward=reward,
+            horizon=horizon,
+            repair=repair,
+            max_nodes=max_nodes,
+            max_edges=max_edges,
+            max_devices=max_devices,
+            observe_graph=observe_graph,
+            observe_devices=observe_devices,
             costs=twin.costs,
-            graph=spec.graph,
+            graph=graph,
             decisions=decisions,
+            render_mode=render_mode,
         )
         # Where actions also decide priority or fusion, the backend evaluates rows of all.
         self.exact: SimulatedBackend | JointBackend = self.simulated

@@ -16,9 +16,9 @@ from placement_gym.base import (
     check_choice,
     check_integer,
     check_sequence,
-    flat_keywords,
+    suggest_keywords,
 )
-from placement_gym.envs.options import RENDER_MODES
+from placement_gym.envs.options import RENDER_MODES, check_render_mode
 from placement_gym.envs.render import Renderer
 from placement_gym.envs.stream_problem import (
     MakeProblem,
@@ -159,7 +159,7 @@ class StreamEnv(gym.Env[Any, Any]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 1}  # noqa: RUF012  as gym.Env has it
 
-    @flat_keywords()
+    @suggest_keywords
     def __init__(
         self,
         split: str = "train",
@@ -178,8 +178,7 @@ class StreamEnv(gym.Env[Any, Any]):
         check_choice("action", action, (WEIGHTS, UNITS))
         check_choice("observation", observation, (STATISTICS, GRAPH))
         check_integer("episodes", episodes, 1)
-        if render_mode is not None:
-            check_choice("render_mode", render_mode, RENDER_MODES)
+        check_render_mode(render_mode)
         self.render_mode, self.painter = render_mode, Renderer()
         seeds = SEEDS[split]
         if n_problems is not None:

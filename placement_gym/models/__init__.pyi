@@ -48,6 +48,7 @@ from .shapes import to_text as to_text
 from .shared_constants import separate_constants as separate_constants
 from .shared_constants import shared_constants as shared_constants
 from .spec import GRANULARITIES as GRANULARITIES
+from .spec import ModelArgument as ModelArgument
 from .spec import ModelSpec as ModelSpec
 from .stateful import find_batch as find_batch
 from .stateful import is_stateful as is_stateful

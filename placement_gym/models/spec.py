@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
@@ -20,6 +20,8 @@ from placement_gym.models.shapes import Shapes
 if TYPE_CHECKING:
     import openvino as ov
 
+ModelArgument: TypeAlias = "str | Path | ov.Model | Sequence[Any]"
+"""A name, a path or a model, or several of them."""
 VIEWS = ("folded", "raw")
 GRANULARITIES = ("op", "colocated", "fused")
 
@@ -43,7 +45,7 @@ class ModelSpec:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
     """
 
-    model: str | Path | ov.Model | Sequence[Any] = "resnet"
+    model: ModelArgument = "resnet"
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)

@@ -19,9 +19,9 @@ from placement_gym.base import (
     check_integer,
     check_not_negative,
     check_positive,
-    flat_keywords,
+    suggest_keywords,
 )
-from placement_gym.envs import RENDER_MODES
+from placement_gym.envs import RENDER_MODES, check_render_mode
 from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, Trace, look, serve
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
 from placement_gym.envs.online.plans import PlanTable
@@ -140,7 +140,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 10}  # noqa: RUF012  as gym.Env has it
 
-    @flat_keywords()
+    @suggest_keywords
     def __init__(
         self,
         models: Sequence[str] = ("resnet", "vit", "mobilenet"),
@@ -164,8 +164,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
                 f"pace must be at least 1, work takes no less time beside others: {pace}"
             )
         check_flag("observe_load", observe_load)
-        if render_mode is not None:
-            check_choice("render_mode", render_mode, RENDER_MODES)
+        check_render_mode(render_mode)
         if not isinstance(plans, str | Path | PlanTable | None):
             raise UserError(f"plans is a PlanTable or the path of its file, not {plans!r:.80}")
         if plans is None:
