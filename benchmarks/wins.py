@@ -1,7 +1,6 @@
-"""The tables "What wins where", from the rows of all pages of results.
+"""The table "What wins where", from the rows of all pages of results.
 
-``python benchmarks/figures.py wins`` prints the table of the home page, ``all-wins`` that of the
-index of results; without arguments ``figures.py`` writes both.
+``python benchmarks/figures.py all-wins`` prints the table of the index of results.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 
+import measured_tables
 import numpy as np
 from common import Row, load_rows
 from online_trainings import LEARNERS
@@ -27,7 +27,7 @@ Run = tuple[str, str, int, float | None]
 """Arm, problem, seed, and latency in ms; None if nothing was found in time."""
 Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
-HEADER = ("problems", "budget", "best", "best learned agent", "page")
+HEADER = ("budget", "problems", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
 GENERATED = ("synthetic-", "stacked-")
@@ -57,11 +57,10 @@ def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Ite
             yield row["arm"], problem, row["seed"], within[-1] if within else None
 
 
-def of_scale(rows: Iterable[Row]) -> Iterator[Run]:
-    """The largest graph, after 2,000 evaluations, or a few more."""
-    for row in rows:
-        if row["last"] and 2000 <= row["evaluations"] < 2200:
-            yield row["arm"], row["model"], row["seed"], row["latency_ms"]
+def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
+    """Two devices, measured: the latency in units of that of the best single device."""
+    for row in measured_tables.select(rows, measured_tables.TWO):
+        yield row["arm"], row["model"], row["seed"], 1.0 / row["speedup_vs_best_single"]
 
 
 def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
@@ -137,31 +136,31 @@ class Question:
 
 FLOORS = "floors/floors.jsonl.xz"
 UNSEEN, STARTS = "graphs never seen before", "HSDAG's models and six workloads, random starts"
-SCARCE, GENERATED_SCARCE = "published workloads, little memory", "generated graphs, little memory"
+SCARCE = "published workloads, little memory"
 QUESTIONS = (
-    *(Question(UNSEEN, within, "stream.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
+    *(Question(UNSEEN, within, "online.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
                partial(of_stream, within), LISTS)
-      for within in ("3 ms", "10 ms", "100 ms")),
-    Question("HSDAG's three models", "500 placements", "paper/report.md",
-             "paper/results.jsonl.xz", of_study),
+      for within in ("3 ms", "100 ms")),
+    Question(SCARCE, "100 placements", "published.md", FLOORS,
+             partial(of_floors, "evaluations", 0, 100)),
+    Question(SCARCE, "500 placements", "published.md", FLOORS,
+             partial(of_floors, "evaluations", 0, 500)),
+    Question("generated graphs, little memory", "500 placements", "published.md",
+             "published-rows.jsonl.gz", partial(of_published, 500)),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
              "placement-bench-1/results.jsonl.xz", of_study),
-    *(Question(SCARCE, f"{n} placements", "floors/floors.md", FLOORS,
-               partial(of_floors, "evaluations", 0, n)) for n in (100, 500)),
-    *(Question(SCARCE, f"{s:g} s", "floors/floors.md", FLOORS,
-               partial(of_floors, "cpu_seconds", 1, s)) for s in (1.0, 10.0)),
-    *(Question(GENERATED_SCARCE, name, "published.md", "published-rows.jsonl.gz",
-               partial(of_published, budget))
-      for name, budget in (("500 placements", 500), ("3 s", "3 s"))),
+    Question("HSDAG's three models", "500 placements", "hsdag.md", "paper/results.jsonl.xz",
+             of_study),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
                partial(of_learning, n)) for n in (500, 2000)),
-    Question("one graph of 80,000 operators", "2,000 placements", "published.md",
-             "go-scale-rows.jsonl", of_scale),
+    Question("four networks on OpenVINO", "100 measured placements", "measured.md",
+             "measured-rows.jsonl", of_measured),
+    Question(SCARCE, "10 s", "published.md", FLOORS, partial(of_floors, "cpu_seconds", 1, 10.0)),
     Question("throughput of pipelines", "at most 15 s", "throughput.md", "algorithms-rows.jsonl",
              of_loads),
     *(Question("requests under load", f"rate {rate}", "online.md", "online/requests.jsonl",
                partial(of_requests, rate), tuple(RULES), together=True)
-      for rate in (0.6, 1.0, 1.4)),
+      for rate in (0.6, 1.0)),
 )  # fmt: skip
 MOST_NAMED = 3
 """Arms that are level with the best one and named; more are counted."""
@@ -195,8 +194,8 @@ def answer(question: Question) -> list[str]:
     learned = next((arm for arm in ranked if is_learned(arm)), "")
     best = f"{code(first)} {mean(scores[first]):.3f}"
     return [
-        f"{question.problems} ({len(scores[first])})",
         question.budget,
+        f"{question.problems} ({len(scores[first])})",
         f"{best}, level with {name_few(level)}" if level else f"**{best}**",
         describe_learned(learned, scores, gaps),
         f"[{Path(question.page).stem}]({question.page})",
