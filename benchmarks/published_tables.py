@@ -130,7 +130,7 @@ def list_claims(lines: Sequence[Row]) -> list[Row]:
             "claim": line["what"],
             "graphs": line["model"],
             "published": f"{line['published']} {line['unit']}",
-            "ours": f"{shorten(line['ours'], 6)} {line['unit']}",
+            "ours": f"{shorten(line['ours'], 3)} {line['unit']}",
         }
         for line in lines
         if line["paper"] != OF_HSDAG and line["unit"] != "ms"

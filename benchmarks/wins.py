@@ -11,8 +11,10 @@ from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 
+import floor_tables
 import measured_tables
 import numpy as np
+import stream_tables
 from common import Row, load_rows
 from online_trainings import LEARNERS
 from result_pages import RESULTS
@@ -24,14 +26,12 @@ from placement_gym.base.texts import join_words
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
-"""Arm, problem, seed, and latency in ms; None if nothing was found in time."""
+"""Arm, problem, seed, and latency in ms; None or infinite if nothing was found in time."""
 Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
 HEADER = ("budget", "problems", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
-GENERATED = ("synthetic-", "stacked-")
-"""Graphs of ``floors`` that are in a table of their own."""
 LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahead")
 """Arms of the stream that are agents under other names, and list schedules that learned nothing."""
 
@@ -48,13 +48,14 @@ def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
         yield row["arm"], row["problem"], row["seed"], row["best_ms"][str(n)]
 
 
-def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Iterator[Run]:
-    """The best within evaluations or seconds, of rows that had this budget."""
+def of_floors(unit: str, amount: float, rows: Sequence[Row]) -> Iterator[Run]:
+    """The best within evaluations or seconds, of rows that had this budget, over the best known."""
+    known = floor_tables.find_best_known(rows)
     for row in rows:
-        if amount in row[unit] and not row["model"].startswith(GENERATED):
-            within = [point[2] for point in row["curve"] if point[column] <= amount]
-            problem = f"{row['model']} {row['devices']}"
-            yield row["arm"], problem, row["seed"], within[-1] if within else None
+        if amount in row[unit] and not row["model"].startswith(floor_tables.GENERATED):
+            problem = row["model"], row["devices"]
+            ms = floor_tables.latency_at(row, unit, amount)
+            yield row["arm"], " ".join(problem), row["seed"], ms / known[problem]
 
 
 def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
@@ -70,13 +71,11 @@ def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
             yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
 
 
-def of_stream(within: str, rows: Iterable[Row]) -> Iterator[Run]:
-    """Answers of arms that are one step, or after a time of the processor."""
-    limit_ms = float(within.split()[0])
-    for row in rows:
-        for arm, curve in row["arms"].items():
-            found = [ms for _, ms, cpu_s in curve if 1e3 * cpu_s <= limit_ms and np.isfinite(ms)]
-            yield arm, str(row["problem"]), 0, min(found, default=None)
+def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
+    """The best answer after a time of the processor, over the best of all arms at any time."""
+    for run in stream_tables.score_times(rows):
+        if run["after"] == within:
+            yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
 
 
 def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
@@ -106,6 +105,8 @@ class Question:
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         together: Whether a seed is one training, which plays all problems.
+        known: Whether latencies are over the best known ones, as on the page, not over the best of
+            these runs.
     """
 
     problems: str
@@ -115,6 +116,7 @@ class Question:
     read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
     together: bool = False
+    known: bool = False
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
@@ -122,7 +124,7 @@ class Question:
         runs = [run for run in self.read(rows) if self.counts(run[0])]
         best: dict[str, float] = {}
         for _, problem, _, ms in runs:
-            best[problem] = min(best.get(problem, np.inf), ms or np.inf)
+            best[problem] = 1.0 if self.known else min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
         for arm, problem, _, ms in sorted(runs, key=itemgetter(2)):
             mine = scores.setdefault(arm, {})
@@ -139,12 +141,12 @@ UNSEEN, STARTS = "graphs never seen before", "HSDAG's models and six workloads, 
 SCARCE = "published workloads, little memory"
 QUESTIONS = (
     *(Question(UNSEEN, within, "online.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
-               partial(of_stream, within), LISTS)
+               partial(of_stream, within), LISTS, known=True)
       for within in ("3 ms", "100 ms")),
     Question(SCARCE, "100 placements", "published.md", FLOORS,
-             partial(of_floors, "evaluations", 0, 100)),
+             partial(of_floors, "evaluations", 100), known=True),
     Question(SCARCE, "500 placements", "published.md", FLOORS,
-             partial(of_floors, "evaluations", 0, 500)),
+             partial(of_floors, "evaluations", 500), known=True),
     Question("generated graphs, little memory", "500 placements", "published.md",
              "published-rows.jsonl.gz", partial(of_published, 500)),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
@@ -155,7 +157,8 @@ QUESTIONS = (
                partial(of_learning, n)) for n in (500, 2000)),
     Question("four networks on OpenVINO", "100 measured placements", "measured.md",
              "measured-rows.jsonl", of_measured),
-    Question(SCARCE, "10 s", "published.md", FLOORS, partial(of_floors, "cpu_seconds", 1, 10.0)),
+    Question(SCARCE, "10 s", "published.md", FLOORS,
+             partial(of_floors, "cpu_seconds", 10.0), known=True),
     Question("throughput of pipelines", "at most 15 s", "throughput.md", "algorithms-rows.jsonl",
              of_loads),
     *(Question("requests under load", f"rate {rate}", "online.md", "online/requests.jsonl",
