@@ -80,7 +80,7 @@ def compare_masked() -> list[float]:
     return [
         float(line["policy"].split()[1]) / float(line["`greedy`"])
         for line in stock.list_limits(read("stock-rows.jsonl"))
-        if line["policy"].startswith("Masked") and line["problems"].endswith("validation")
+        if line["policy"].startswith("MaskablePPO") and line["problems"].endswith("validation")
     ]
 
 
