@@ -19,8 +19,6 @@ from math import floor
 
 import algorithms
 import floor_tables
-import foreign
-import go
 import hsdag_tables
 import learning_tables
 import measured_tables
@@ -29,9 +27,7 @@ import online_tables
 import published_tables
 import stock
 import stream_tables
-import throughput
 import throughput_measured
-import transfer
 import twin
 import wins
 from common import load_rows, make_parser
@@ -41,7 +37,6 @@ from summaries import Tables, group_by
 from placement_gym.bench.report import StudyResults
 from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.bench.report.overview import summarize_agents
-from placement_gym.bench.report.problems import list_problems
 from placement_gym.bench.study import Study
 
 FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -115,15 +110,14 @@ def compare_simulators() -> str:
     return frame(wins.make_table(lines, "agent", *columns))
 
 
-def summarize_fixed(part: str) -> str:
-    """Agents or problems of the study ``placement-bench-1``."""
+def summarize_fixed() -> str:
+    """Agents of the study ``placement-bench-1``."""
     study = Study.load("placement-bench-1")
     keys = {task.key for task in study.tasks()}
     rows = load_rows(RESULTS / "placement-bench-1" / "results.jsonl.xz")
     rows_of_study = [row for row in rows if row["key"] in keys]
     results = StudyResults(rows_of_study, find_recorded(rows_of_study), study.role_of)
-    tables = {"agents": summarize_agents, "problems": list_problems}
-    return frame(tables[part](results).markdown(ROOT))
+    return frame(summarize_agents(results).markdown(ROOT))
 
 
 def summarize_bounds() -> str:
@@ -204,16 +198,12 @@ FIGURES: dict[str, Callable[..., str]] = {
     "stream": partial(show_table, stream_tables.TABLES),
     "hsdag": partial(show_table, hsdag_tables.TABLES),
     "algorithms": partial(show_table, algorithms.TABLES),
-    "throughput": partial(show_table, throughput.TABLES),
     "leads": compare_on_each,
     "floors": partial(show_table, floor_tables.TABLES),
     "learning": partial(show_table, learning_tables.TABLES),
     "numbers": show_numbers,
     "published": partial(show_table, published_tables.TABLES),
-    "go": partial(show_table, go.TABLES),
-    "foreign": partial(show_table, foreign.TABLES),
     "planned": count_planned,
-    "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, throughput_measured.TABLES),
     "twin": partial(show_table, twin.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),

@@ -72,6 +72,15 @@ PAGES: dict[str, Page] = {
             "python docs/pictures/draw.py",
         ),
     ),
+    "index.md": Page(
+        0.8,
+        ("foreign-rows.jsonl",),
+        (
+            f"{PY}foreign.py --out {{out}}/foreign",
+            "cp {out}/foreign/rows.jsonl {out}/foreign-rows.jsonl",
+        ),
+        note="it needs torchvision, timm, Transformers and optimum-intel",
+    ),
     "placement-bench-1.md": Page(
         0.7,
         ("placement-bench-1/results.jsonl.xz", "mismatch-rows.jsonl.xz"),
@@ -85,16 +94,6 @@ PAGES: dict[str, Page] = {
             f"{GYM}bench publish mismatch --out {{out}}/mismatch --to {{out}}",
             "mv {out}/results.jsonl.xz {results}/mismatch-rows.jsonl.xz",
             f"{GYM}bench report mismatch --out {{out}}/mismatch",
-            f"{PY}figures.py",
-        ),
-    ),
-    "stock.md": Page(
-        0.6,
-        ("stock-rows.jsonl",),
-        (f"{PY}stock.py --rows {{out}}/stock-rows.jsonl",),
-        (
-            f"{PY}stock.py --rows {{results}}/stock-rows.jsonl"
-            " --picture {results}/stock.png",
             f"{PY}figures.py",
         ),
     ),
@@ -120,15 +119,6 @@ PAGES: dict[str, Page] = {
         note="a part is measured and wants an idle machine; the publication's program is run by"
         " hand",
     ),
-    "foreign.md": Page(
-        0.8,
-        ("foreign-rows.jsonl",),
-        (
-            f"{PY}foreign.py --out {{out}}/foreign",
-            "cp {out}/foreign/rows.jsonl {out}/foreign-rows.jsonl",
-        ),
-        note="it needs torchvision, timm, Transformers and optimum-intel",
-    ),
     "hsdag.md": Page(
         1.0,
         ("hsdag-rows.jsonl.gz", "hsdag-folded-rows.jsonl", "hsdag-parts-rows.jsonl"),
@@ -149,9 +139,10 @@ PAGES: dict[str, Page] = {
         " 0.2.0 are not run again",
     ),
     "learning.md": Page(
-        2.0,
-        ("learning-rows.jsonl.gz",),
+        2.6,
+        ("learning-rows.jsonl.gz", "stock-rows.jsonl"),
         (
+            f"{PY}stock.py --rows {{out}}/stock-rows.jsonl",
             f"{LEARNING} --agents 'annealing;logits;graph-groups;graph-groups, redrawn;hsdag;"
             "hsdag, single units;post'",
             f"{LEARNING} --seeds 1 --agents 'hsdag paper'",
@@ -159,6 +150,8 @@ PAGES: dict[str, Page] = {
         (
             f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
             " {results}/learning.png",
+            f"{PY}stock.py --rows {{results}}/stock-rows.jsonl"
+            " --picture {results}/stock.png",
             f"{PY}figures.py",
         ),
     ),
@@ -222,14 +215,15 @@ PAGES: dict[str, Page] = {
             f"{PY}figures.py",
         ),
     ),
-    "stream.md": Page(
-        1.0,
+    "online.md": Page(
+        2.5,
         (
             "stream-rows.jsonl.gz",
             "stream-floors-rows.jsonl.gz",
             "stream-trained-rows.jsonl.gz",
             "stream-trainings-rows.jsonl",
             "stream-published-rows.jsonl.gz",
+            "online/requests.jsonl",
         ),
         (
             f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 1000",
@@ -241,13 +235,6 @@ PAGES: dict[str, Page] = {
             " --policies {out}/policies",
             f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl"
             " --data {data}/dnn-partitioning",
-        ),
-        ("python benchmarks/figures.py",),
-    ),
-    "online.md": Page(
-        1.5,
-        ("online/requests.jsonl",),
-        (
             f"{ONLINE} --rates 0.6,0.8,1,1.4 --seeds 5",
             f"{ONLINE} --rates 0.8 --seeds 5 --agents a2c",
             f"{ONLINE} --rates 0.8 --seeds 3 --agents ppo,clone-ppo --hidden",

@@ -1,7 +1,6 @@
-"""The tables "What wins where", from the rows of all pages of results.
+"""The table "What wins where", from the rows of all pages of results.
 
-``python benchmarks/figures.py wins`` prints the table of the home page, ``all-wins`` that of the
-index of results; without arguments ``figures.py`` writes both.
+``python benchmarks/figures.py all-wins`` prints the table of the index of results.
 """
 
 from __future__ import annotations
@@ -12,7 +11,10 @@ from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 
+import floor_tables
+import measured_tables
 import numpy as np
+import stream_tables
 from common import Row, load_rows
 from online_trainings import LEARNERS
 from result_pages import RESULTS
@@ -24,14 +26,12 @@ from placement_gym.base.texts import join_words
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
-"""Arm, problem, seed, and latency in ms; None if nothing was found in time."""
+"""Arm, problem, seed, and latency in ms; None or infinite if nothing was found in time."""
 Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
-HEADER = ("problems", "budget", "best", "best learned agent", "page")
+HEADER = ("budget", "problems", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
-GENERATED = ("synthetic-", "stacked-")
-"""Graphs of ``floors`` that are in a table of their own."""
 LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahead")
 """Arms of the stream that are agents under other names, and list schedules that learned nothing."""
 
@@ -48,20 +48,20 @@ def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
         yield row["arm"], row["problem"], row["seed"], row["best_ms"][str(n)]
 
 
-def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Iterator[Run]:
-    """The best within evaluations or seconds, of rows that had this budget."""
+def of_floors(unit: str, amount: float, rows: Sequence[Row]) -> Iterator[Run]:
+    """The best within evaluations or seconds, of rows that had this budget, over the best known."""
+    known = floor_tables.find_best_known(rows)
     for row in rows:
-        if amount in row[unit] and not row["model"].startswith(GENERATED):
-            within = [point[2] for point in row["curve"] if point[column] <= amount]
-            problem = f"{row['model']} {row['devices']}"
-            yield row["arm"], problem, row["seed"], within[-1] if within else None
+        if amount in row[unit] and not row["model"].startswith(floor_tables.GENERATED):
+            problem = row["model"], row["devices"]
+            ms = floor_tables.latency_at(row, unit, amount)
+            yield row["arm"], " ".join(problem), row["seed"], ms / known[problem]
 
 
-def of_scale(rows: Iterable[Row]) -> Iterator[Run]:
-    """The largest graph, after 2,000 evaluations, or a few more."""
-    for row in rows:
-        if row["last"] and 2000 <= row["evaluations"] < 2200:
-            yield row["arm"], row["model"], row["seed"], row["latency_ms"]
+def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
+    """Two devices, measured: the latency in units of that of the best single device."""
+    for row in measured_tables.select(rows, measured_tables.TWO):
+        yield row["arm"], row["model"], row["seed"], 1.0 / row["speedup_vs_best_single"]
 
 
 def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
@@ -71,13 +71,11 @@ def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
             yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
 
 
-def of_stream(within: str, rows: Iterable[Row]) -> Iterator[Run]:
-    """Answers of arms that are one step, or after a time of the processor."""
-    limit_ms = float(within.split()[0])
-    for row in rows:
-        for arm, curve in row["arms"].items():
-            found = [ms for _, ms, cpu_s in curve if 1e3 * cpu_s <= limit_ms and np.isfinite(ms)]
-            yield arm, str(row["problem"]), 0, min(found, default=None)
+def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
+    """The best answer after a time of the processor, over the best of all arms at any time."""
+    for run in stream_tables.score_times(rows):
+        if run["after"] == within:
+            yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
 
 
 def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
@@ -107,6 +105,8 @@ class Question:
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         together: Whether a seed is one training, which plays all problems.
+        known: Whether latencies are over the best known ones, as on the page, not over the best of
+            these runs.
     """
 
     problems: str
@@ -116,6 +116,7 @@ class Question:
     read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
     together: bool = False
+    known: bool = False
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
@@ -123,7 +124,7 @@ class Question:
         runs = [run for run in self.read(rows) if self.counts(run[0])]
         best: dict[str, float] = {}
         for _, problem, _, ms in runs:
-            best[problem] = min(best.get(problem, np.inf), ms or np.inf)
+            best[problem] = 1.0 if self.known else min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
         for arm, problem, _, ms in sorted(runs, key=itemgetter(2)):
             mine = scores.setdefault(arm, {})
@@ -137,31 +138,32 @@ class Question:
 
 FLOORS = "floors/floors.jsonl.xz"
 UNSEEN, STARTS = "graphs never seen before", "HSDAG's models and six workloads, random starts"
-SCARCE, GENERATED_SCARCE = "published workloads, little memory", "generated graphs, little memory"
+SCARCE = "published workloads, little memory"
 QUESTIONS = (
-    *(Question(UNSEEN, within, "stream.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
-               partial(of_stream, within), LISTS)
-      for within in ("3 ms", "10 ms", "100 ms")),
-    Question("HSDAG's three models", "500 placements", "paper/report.md",
-             "paper/results.jsonl.xz", of_study),
+    *(Question(UNSEEN, within, "online.md", "stream-rows.jsonl.gz stream-floors-rows.jsonl.gz",
+               partial(of_stream, within), LISTS, known=True)
+      for within in ("3 ms", "100 ms")),
+    Question(SCARCE, "100 placements", "published.md", FLOORS,
+             partial(of_floors, "evaluations", 100), known=True),
+    Question(SCARCE, "500 placements", "published.md", FLOORS,
+             partial(of_floors, "evaluations", 500), known=True),
+    Question("generated graphs, little memory", "500 placements", "published.md",
+             "published-rows.jsonl.gz", partial(of_published, 500)),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
              "placement-bench-1/results.jsonl.xz", of_study),
-    *(Question(SCARCE, f"{n} placements", "floors/floors.md", FLOORS,
-               partial(of_floors, "evaluations", 0, n)) for n in (100, 500)),
-    *(Question(SCARCE, f"{s:g} s", "floors/floors.md", FLOORS,
-               partial(of_floors, "cpu_seconds", 1, s)) for s in (1.0, 10.0)),
-    *(Question(GENERATED_SCARCE, name, "published.md", "published-rows.jsonl.gz",
-               partial(of_published, budget))
-      for name, budget in (("500 placements", 500), ("3 s", "3 s"))),
+    Question("HSDAG's three models", "500 placements", "hsdag.md", "paper/results.jsonl.xz",
+             of_study),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
                partial(of_learning, n)) for n in (500, 2000)),
-    Question("one graph of 80,000 operators", "2,000 placements", "published.md",
-             "go-scale-rows.jsonl", of_scale),
+    Question("four networks on OpenVINO", "100 measured placements", "measured.md",
+             "measured-rows.jsonl", of_measured),
+    Question(SCARCE, "10 s", "published.md", FLOORS,
+             partial(of_floors, "cpu_seconds", 10.0), known=True),
     Question("throughput of pipelines", "at most 15 s", "throughput.md", "algorithms-rows.jsonl",
              of_loads),
     *(Question("requests under load", f"rate {rate}", "online.md", "online/requests.jsonl",
                partial(of_requests, rate), tuple(RULES), together=True)
-      for rate in (0.6, 1.0, 1.4)),
+      for rate in (0.6, 1.0)),
 )  # fmt: skip
 MOST_NAMED = 3
 """Arms that are level with the best one and named; more are counted."""
@@ -195,8 +197,8 @@ def answer(question: Question) -> list[str]:
     learned = next((arm for arm in ranked if is_learned(arm)), "")
     best = f"{code(first)} {mean(scores[first]):.3f}"
     return [
-        f"{question.problems} ({len(scores[first])})",
         question.budget,
+        f"{question.problems} ({len(scores[first])})",
         f"{best}, level with {name_few(level)}" if level else f"**{best}**",
         describe_learned(learned, scores, gaps),
         f"[{Path(question.page).stem}]({question.page})",

@@ -23,7 +23,7 @@ copyright = "2026, the placement_gym contributors"
 version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", *gen_mds.FILES]
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3

@@ -30,7 +30,7 @@ OF_STUDIES_FILES = [
 ]
 WRITTEN = {"paper/report.md"}
 """The page that a command writes, with version and commit in it."""
-MIXED = {"published.md", "stream.md", "throughput.md"}
+MIXED = {"online.md", "published.md", "throughput.md"}
 """Pages whose rows are of several versions, as their last section says."""
 OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""
@@ -69,7 +69,7 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
 
 @pytest.mark.parametrize("n_blocks", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_programs_of_stock_algorithms_run(n_blocks: int) -> None:
-    programs = PROGRAMS.findall((RESULTS / "stock.md").read_text())
+    programs = PROGRAMS.findall((RESULTS / "learning.md").read_text())
     assert len(programs) == 4
     code = "".join(programs[:n_blocks]).replace('"inception"', '"resnet"')
     names: dict[str, Any] = {}
@@ -105,8 +105,8 @@ def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> No
 def test_a_table_without_lines_is_a_sentence(
     figures: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "load_rows", lambda path: ({"name": "bert", "error": ""},))
-    assert figures.compute("foreign refusals foreign-rows.jsonl") == "\n\nNo refusals.\n\n"
+    monkeypatch.setattr(figures, "load_rows", lambda path: ({"key": "", "error": ""},))
+    assert figures.compute("engine undecided measured-rows.jsonl") == "\n\nNo undecided.\n\n"
     assert figures.compute("planned").endswith("1 were planned and exported, none refused.")
 
 
@@ -153,7 +153,7 @@ def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
 
 
 def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
-    for page in pages.PAGES.keys() - {"stream.md", "online.md"}:  # a row of these has several arms
+    for page in pages.PAGES.keys() - {"online.md"}:  # a row of it has several arms
         for file in pages.PAGES[page].rows:
             rows = [row for row in read_columns(RESULTS / file) if row.get("version") == VERSION]
             assert not [row for row in rows if find_missing(row)], file

@@ -312,14 +312,23 @@ def test_the_gallery_states_latencies_of_its_pages_and_small_pages(tmp_path: Pat
             assert number in stated or any(number in result for result in known.values())
 
 
-def test_views_of_a_report_are_written_where_it_links_to(tmp_path: Path) -> None:
-    paper = DOCS / "results" / "paper"
+def test_views_of_a_report_are_written_where_a_page_links_to(tmp_path: Path) -> None:
     GENERATOR["write_views"](tmp_path)
-    page = GENERATOR["link_views"]((paper / "report.md").read_text())
-    links = re.findall(r'<a href="(views/\S+)">', page)
+    page = GENERATOR["link_views"]((DOCS / "results" / "hsdag.md").read_text())
+    links = re.findall(r'<a href="(\S+views/\S+)">', page)
     assert len(links) == 3
-    assert "](views/" not in page
-    assert all("d3" in (tmp_path / "results" / "paper" / link).read_text() for link in links)
+    assert "views/problem-0.html)" not in page
+    assert all("d3" in (tmp_path / "results" / link).read_text() for link in links)
+
+
+def test_markdown_that_is_no_page_is_linked_as_a_file() -> None:
+    source = ROOT / "agents" / "hsdag" / "README.md"
+    link = "[report](../../docs/results/paper/report.md)"
+    for page in ("agents/hsdag", "results/hsdag"):
+        target = GENERATOR["lead_links"](link, source, page)[len("[report](path:") : -1]
+        assert (DOCS / page).parent.joinpath(target).resolve() == (
+            DOCS / "results" / "paper" / "report.md"
+        )
 
 
 @pytest.mark.slow
@@ -371,7 +380,7 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         page.goto((tmp_path / "results/placement-bench-1.html").as_uri())
         wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
         assert page.eval_on_selector_all(".table-wrapper", wider) == 0
-        page.goto((tmp_path / "results/stream.html").as_uri())
+        page.goto((tmp_path / "results/online.html").as_uri())
         assert "±\N{NO-BREAK SPACE}" in "".join(page.locator("td").all_inner_texts())
         page.set_viewport_size({"width": 400, "height": 800})
         page.goto((tmp_path / "how_to/intel.html").as_uri())

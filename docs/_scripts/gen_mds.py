@@ -39,6 +39,8 @@ MANUALS = {
     "environments/DevicePlacementOnline-v0": ROOT / "placement_gym/envs/online/env.py",
 }
 """Page -> the file with most of its text, which links between committed documents lead to."""
+FILES = ("results/floors/floors.md", "results/paper/report.md")
+"""Markdown of this folder that the site gives as files, not as pages."""
 PICTURES: dict[type, str] = {
     MeasuredEnv: "![A measured step: compile, compare outputs, then time the placement and the "
     "reference device in turn](/pictures/measurement.svg)",
@@ -59,7 +61,7 @@ environment. Which one do you need?
 """
 """What the page of all environments says above their table."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
-VIEW = re.compile(r"\[([^\]]+)\]\((views/\S+\.html)\)")
+VIEW = re.compile(r"\[([^\]]+)\]\((\S*views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 REFERENCE = re.compile(r"^(?:See|As for) ``(\w+)``")
 """How a meaning refers to one that is shown in its place, or to the page that has it."""
@@ -97,7 +99,7 @@ def write_explorable(folder: Path, target: Path) -> None:
 
 
 def link_views(text: str) -> str:
-    """The Markdown of a report, with links to views that the build writes after the pages."""
+    """The Markdown of a page, with links to views that the build writes after the pages."""
     return VIEW.sub(r'<a href="\2">\1</a>', text)
 
 
@@ -117,12 +119,17 @@ def generate_pages() -> Iterator[tuple[str, str]]:
 
 
 def lead_links(text: str, source: Path, page: str) -> str:
-    """Lead relative links of a file to pages of the site, or to files relative to ``page``."""
+    """Lead relative links of a file to pages of the site, or to files relative to ``page``.
+
+    MyST takes a Markdown file for a page, unless ``path:`` says that it is a file.
+    """
     pages = {file.resolve(): f"/{name}.md" for name, file in (COPIES | MANUALS).items()}
+    files = {(DOCS / name).resolve() for name in FILES}
 
     def lead(link: re.Match[str]) -> str:
         target = (source.parent / link[1]).resolve()
-        return pages.get(target, os.path.relpath(target, (DOCS / page).parent))
+        relative = os.path.relpath(target, (DOCS / page).parent)
+        return f"path:{relative}" if target in files else pages.get(target, relative)
 
     return LINK.sub(lead, text)
 
