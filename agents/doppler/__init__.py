@@ -73,7 +73,7 @@ def make(
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    changes = {
+    changes: dict[str, Any] = {
         "hidden": hidden,
         "rounds": rounds,
         "imitation": imitation,

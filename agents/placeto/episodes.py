@@ -103,7 +103,7 @@ class StreamUnitsEnv(StreamEnv):
         return PerUnitEnv(
             SimulatedEnv(
                 **self.current.sampled.env_kwargs(),
-                **self.current.sizes,
+                **dict[str, Any](self.current.sizes),
                 observe_devices=True,
                 repair=True,
             )

@@ -24,7 +24,8 @@ MAX_NOISE = 10.0
 MAX_NUMBER = 1e12
 """Largest number of an argument. Hand-tuned: beyond any meaningful value, and its square is finite
 in f32."""
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> None:
