@@ -13,10 +13,9 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from common import Row, load_rows
+from common import RESULTS, Row, load_rows
 from online_trainings import LEARNERS
-from result_pages import RESULTS
-from summaries import Interval, find_interval_over_problems
+from summaries import Interval, find_interval_over_problems, make_table
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -170,11 +169,6 @@ MOST_NAMED = 3
 def make_full_table() -> str:
     """The table of the index of results."""
     return make_table(map(answer, QUESTIONS), *HEADER)
-
-
-def make_table(lines: Iterable[Sequence[str]], *header: str) -> str:
-    """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
 
 
 @cache

@@ -105,8 +105,8 @@ def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> No
 def test_a_table_without_lines_is_a_sentence(
     figures: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "load_rows", lambda path: ({"name": "bert", "error": ""},))
-    assert figures.compute("foreign refusals foreign-rows.jsonl") == "\n\nNo refusals.\n\n"
+    monkeypatch.setattr(figures, "load_rows", lambda path: ({"key": "", "error": ""},))
+    assert figures.compute("engine undecided measured-rows.jsonl") == "\n\nNo undecided.\n\n"
     assert figures.compute("planned").endswith("1 were planned and exported, none refused.")
 
 
@@ -123,7 +123,7 @@ def test_rows_of_a_page_are_of_one_version(pages: ModuleType) -> None:
 
 
 def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
-    listed = {file for about in pages.PAGES.values() for file in about.rows + about.kept}
+    listed = {file for about in pages.PAGES.values() for file in (*about.rows, *about.kept)}
     assert {str(file.relative_to(RESULTS)) for file in FILES} == listed
 
 
@@ -206,11 +206,8 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
 ) -> None:
     common: Any = import_module("common")
 
-    def run(arm: str) -> dict[str, Any]:
-        env, agent = common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm)
-        meter = common.Meter(env.backend, [20])
-        common.search(env, meter, agent, 0, 20)
-        return common.describe_run(common.describe_env(env), agent, 0, 20, meter)
+    def run(arm: str) -> Any:
+        return common.run_agent(common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm), 0, 20)
 
     (row,) = common.run_missing(tmp_path / "rows.jsonl", [{"arm": "random"}], run)
     assert find_missing(row) == ()
