@@ -80,7 +80,7 @@ def plan(
     repair: bool = False,
 ) -> Iterator[Row]:
     """Jobs of some arms: one for each budget that shapes what a placer does, else one for all."""
-    alone = [{"evaluations": [n], "cpu_seconds": []} for n in evaluations]
+    alone: list[Row] = [{"evaluations": [n], "cpu_seconds": []} for n in evaluations]
     alone += [{"evaluations": [], "cpu_seconds": [limit_s]} for limit_s in seconds]
     for job in combine(seed=seeds, model=models, devices=devices, repair=[repair], arm=arms):
         planned = PLACERS[job["arm"]].name in PLANNED

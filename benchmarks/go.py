@@ -21,7 +21,7 @@ ARMS = {
     "annealing from random": AgentSpec("annealing", {"start": "random"}),
 }
 SETS = {"placement": DECISIONS[:1], "all three": DECISIONS}
-SETTING = {"schedule": "event", "devices": "cpu+2dgpu", "observe_graph": False}
+SETTING: Row = {"schedule": "event", "devices": "cpu+2dgpu", "observe_graph": False}
 
 
 def list_jobs() -> Iterator[Row]:

@@ -15,6 +15,7 @@ import stock
 from common import RESULTS, Row, load_rows, make_parser
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
+from online_trainings import LEARNERS
 from scipy import stats
 from summaries import group_by
 
@@ -125,7 +126,7 @@ def draw_online(rows: Sequence[Row]) -> Figure:
             for rate in rates
         ]
         half = [1.96 * gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
-        style = "-o" if agent in online.LEARNERS else "--s"
+        style = "-o" if agent in LEARNERS else "--s"
         name = online.NAMES[agent]
         axes.errorbar(rates, np.mean(gains, axis=1), half, fmt=style, capsize=3, label=name)
     axes.axhline(0.0, color="grey", linewidth=1)

@@ -223,6 +223,29 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
     )
 
 
+def test_a_benchmark_runs_what_its_file_lacks(
+    figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common: Any = import_module("common")
+    rows, ran = tmp_path / "rows.jsonl", list[tuple[str, int]]()
+
+    def run(arm: str, seed: int) -> list[dict[str, Any]]:
+        ran.append((arm, seed))
+        return [{"evaluations": n} for n in (10, 20)]
+
+    def call(*arguments: str) -> list[tuple[str, int]]:
+        ran.clear()
+        monkeypatch.setattr(sys, "argv", ["benchmark", "first", "--rows", str(rows), *arguments])
+        jobs = [*common.combine(arm=["a", "b"], seed=[0, 1])]
+        common.run_benchmark("", {"first": (lambda: jobs, run), "second": (list, run)})
+        return [*ran]
+
+    assert call("--only", "arm=b", "seed=1") == [("b", 1)]
+    assert call() == [("a", 0), ("a", 1), ("b", 0)]
+    assert call() == []
+    assert len(common.read_rows(rows)) == 8
+
+
 def test_the_last_evaluation_of_a_learner_is_its_greedy_placement(figures: ModuleType) -> None:
     common: Any = import_module("common")
     env, seen = common.make_env("tiny", devices="cpu+igpu"), list[Any]()
