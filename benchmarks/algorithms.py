@@ -1,23 +1,25 @@
 """Programs, dynamic programmes and baselines of "Efficient Algorithms for Device Placement".
 
-    python benchmarks/algorithms.py --data DIR --rows rows.jsonl
+    python benchmarks/algorithms.py solvers --rows rows.jsonl
+    python benchmarks/algorithms.py bounds --rows bounds.jsonl
 
-DIR is a copy of dnn-partitioning, whose inputs state their devices. A second call does what the
-file of rows lacks. Loads and latencies are computed again from the placement, infinite ones are of
-placements that do not fit.
+Inputs of dnn-partitioning state their devices. ``bounds`` compares the largest load with a bound of
+it, on one CPU core and up to 15 accelerators with the published memory. Loads and latencies are
+computed again from the placement, infinite ones are of placements that do not fit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from math import floor
-from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
-from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import Tables, columns_of, describe_groups
+import numpy as np
+from common import PARTITIONING, Row, combine, describe_run, load_pipeline, run_benchmark
+from summaries import Tables, first, pivot, tabulate
 
 from agents.solvers import search_loads
 from placement_gym.base import IntArray, UserError
@@ -25,44 +27,42 @@ from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
-from placement_gym.solvers import Solution, greedy_fill, load_ms, metis_partition
+from placement_gym.solvers import Solution, load_ms, lower_bound, metis_partition
 from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs import max_load
 
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, required=True, help="one for each input and arm")
-    parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
-    parser.add_argument("--time-limit", type=float, default=30.0, help="s a program (%(default)s)")
-    options = parser.parse_args()
-    paths = sorted(options.data.glob("*-inputs/*/*.json"))
-    files = {"/".join(path.with_suffix("").parts[-3:]): path for path in paths}
-
-    def run(input: str, arm: str) -> Row:
-        return measure(files[input], arm, options.time_limit)
-
-    jobs = [
-        job
-        for job in combine(input=files, arm=ARMS)
-        if job["input"].startswith("latency") == (job["arm"] in LATENCY)
-    ]
-    run_missing(options.rows, jobs, run)
+TIME_LIMIT_S, BOUND_LIMIT_S = 15.0, 60.0
+"""Of a program, and of a bound."""
+FEW_IDEALS = 8_000
+"""The exact pipeline of so many takes seconds."""
+MAX_PLACEMENTS = 4
+"""With which a bound is compared: of two pipelines, of the search and of the bound's program."""
+OF_THROUGHPUT = "throughput-inputs/"
+CLOSED = 0.99
+"""Of bound / best known."""
+Arm = Callable[[Problem, CostTable], Solution | IntArray | None]
 
 
-Arm = Callable[[Problem, CostTable, float], Solution | IntArray | None]
+def list_inputs() -> list[str]:
+    """The inputs of throughput."""
+    folder = PARTITIONING / OF_THROUGHPUT
+    return [f"{file.parent.name}/{file.stem}" for file in sorted(folder.rglob("*.json"))]
 
 
-def measure(path: Path, arm: str, time_limit_s: float) -> Row:
+def list_solvers() -> Iterator[Row]:
+    """Each input with all arms."""
+    return combine(input=(f"{OF_THROUGHPUT}{name}" for name in list_inputs()), arm=ARMS)
+
+
+def run(input: str, arm: str) -> Row:
     """Run an arm; its row has the value, a bound where there is one, and processor seconds."""
+    path = PARTITIONING / f"{input}.json"
     stated = json.loads(path.read_text())
-    latency = path.parents[1].name.startswith("latency")
-    hosts, objective = (1, "latency") if latency else (int(stated["maxCPUs"]), "throughput")
-    backend, about = load_pipeline(path, hosts, int(stated["maxFPGAs"]), objective)
+    backend, about = load_pipeline(path, int(stated["maxCPUs"]), int(stated["maxFPGAs"]))
     meter, error, bounded = BudgetedBackend(backend, 1), "", {}
     started = process_time()
     try:
-        found = ARMS[arm](backend.problem, backend.costs, time_limit_s)
+        found = ARMS[arm](backend.problem, backend.costs)
     except UserError as refused:
         found, error = None, str(refused)
     cpu_s = round(process_time() - started, 3)
@@ -75,42 +75,59 @@ def measure(path: Path, arm: str, time_limit_s: float) -> Row:
     return row | bounded | {"ms": row["latency_ms"], "error": error or row["error"], "cpu_s": cpu_s}
 
 
-def place(solve: Callable[[Problem, CostTable], IntArray | None]) -> Arm:
-    """An arm of a solver that has no time limit."""
-    return lambda problem, costs, _: solve(problem, costs)
-
-
-def solve_max_load(
-    problem: Problem, costs: CostTable, time_limit_s: float, contiguous: bool
-) -> Solution:
+def solve_max_load(contiguous: bool, problem: Problem, costs: CostTable) -> Solution:
     start = linear_pipeline(problem, costs) if contiguous else search_loads(problem, costs)
-    return max_load(problem, costs, start, load_ms(problem, costs), time_limit_s, contiguous)
+    return max_load(problem, costs, start, load_ms(problem, costs), TIME_LIMIT_S, contiguous)
 
 
-THROUGHPUT: dict[str, Arm] = {
-    "metis": place(metis_partition),
-    "pipedream": place(partial(linear_pipeline, transfers=BY_CUT)),
-    "dpl": place(linear_pipeline),
-    "dp": place(exact_pipeline),
-    "max-load, contiguous": partial(solve_max_load, contiguous=True),
-    "search": place(search_loads),
-    "max-load": partial(solve_max_load, contiguous=False),
+ARMS: dict[str, Arm] = {
+    "metis": metis_partition,
+    "pipedream": partial(linear_pipeline, transfers=BY_CUT),
+    "dpl": linear_pipeline,
+    "dp": exact_pipeline,
+    "max-load, contiguous": partial(solve_max_load, True),
+    "search": search_loads,
+    "max-load": partial(solve_max_load, False),
 }
-LATENCY: dict[str, Arm] = {"greedy-fill": place(greedy_fill)}
-ARMS = THROUGHPUT | LATENCY
 SPECS = {"max-load, contiguous": AgentSpec("max-load", {"contiguous": True})}
 """Arms that are called otherwise than their agents."""
 
 
-def list_values(latency: bool, rows: Sequence[Row]) -> list[Row]:
+def list_bound_jobs() -> Iterator[Row]:
+    """Every input of throughput with several numbers of devices."""
+    return combine(input=list_inputs(), devices=(2, 4, 6, 8, 12, 16))
+
+
+def find_bound(input: str, devices: int) -> Row:
+    """The best load found, a bound of all placements, and the time that the bound took."""
+    path = PARTITIONING / f"{OF_THROUGHPUT}{input}.json"
+    backend, env = load_pipeline(path, 1, devices - 1)
+    problem, costs = backend.problem, backend.costs
+    meter = BudgetedBackend(backend, MAX_PLACEMENTS)
+    found = [linear_pipeline(problem, costs)]
+    with suppress(UserError):  # it has more ideals
+        found.append(exact_pipeline(problem, costs, FEW_IDEALS))
+    if (searched := search_loads(problem, costs)) is not None:
+        found.append(searched)
+    best_ms = min(meter.evaluate(one).latency_ms for one in found)
+    started = perf_counter()
+    bound = lower_bound(problem, costs, backend.semantics, BOUND_LIMIT_S, best_ms)
+    bound_s = perf_counter() - started
+    if bound.assignment is not None:
+        best_ms = min(best_ms, meter.evaluate(bound.assignment).latency_ms)
+    about = describe_run(env, AgentSpec("algorithms:find_bound"), 0, MAX_PLACEMENTS, meter)
+    return about | {"best_ms": best_ms, "bound_ms": bound.bound_ms, "bound_s": bound_s}
+
+
+def list_loads(rows: Sequence[Row]) -> list[Row]:
     """What each arm finds for each input, ms; also arms of former versions."""
     chosen = [
-        row | {"input": row["input"].partition("/")[2]}
+        row | {"input": row["input"].removeprefix(OF_THROUGHPUT)}
         for row in rows
-        if (row["arm"] in LATENCY) == latency
+        if row["input"].startswith(OF_THROUGHPUT)
     ]
     chosen.sort(key=lambda row: row["input"])
-    return describe_groups(chosen, ("input",), columns_of(chosen, "arm", describe))
+    return tabulate(chosen, ["input"], {"input": first("input"), **pivot(chosen, "arm", describe)})
 
 
 def describe(rows: list[Row]) -> str:
@@ -124,12 +141,21 @@ def describe(rows: list[Row]) -> str:
     return text
 
 
-TABLES: Tables = {
-    "load": partial(list_values, False),
-    "latency": partial(list_values, True),
-}
-"""Objective -> a table in ms: in brackets a bound, * is a proven optimum."""
+def summarize_bounds(rows: Sequence[Row]) -> str:
+    """How close the bounds are, in words."""
+    ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
+    return (
+        f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound "
+        f"/ best known is {np.exp(np.log(ratios).mean()):.3f}, the least "
+        f"{floor(1e3 * ratios.min()) / 1e3:.3f} (rounded down); {(ratios > CLOSED).sum()} are "
+        "within one per cent."
+    )
+
+
+TABLES: Tables = {"load": list_loads}
+"""Name -> a table in ms: in brackets a bound, * is a proven optimum."""
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"solvers": (list_solvers, run),
+                            "bounds": (list_bound_jobs, find_bound)})  # fmt: skip

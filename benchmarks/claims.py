@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import floor_tables
-import learning_tables
+import floors
+import learning
 import numpy as np
-import online_tables
+import online
 import stock
-from common import Row, load_rows
-from result_pages import RESULTS
+from common import RESULTS, Row, load_rows
 from summaries import group_by
 
 MODELS = ("resnet", "bert-8", "inception")
@@ -36,27 +35,31 @@ def read(file: str) -> tuple[Row, ...]:
     return load_rows(RESULTS / file)
 
 
-def list_gains(policy: str) -> list[str]:
+def list_gains(agent: str) -> list[str]:
     """Gains of a policy over the shortest completion at each rate, as in 0.086."""
-    lines = online_tables.TABLES["rates"](read("online/requests.jsonl"))
-    cells = [str(line["gain (95 %)"]) for line in lines if line["policy"] == policy]
-    return [cell.split()[0].removeprefix("+") for cell in cells]
+    rows = [row for row in online.read_simulated(read("online/requests.jsonl")) if row["sees"]]
+    runs = group_by(rows, "agent", "rate")
+    return [
+        f"{online.measure_gains(floors[0], runs[agent, rate]).mean():.3f}"
+        for (name, rate), floors in runs.items()
+        if name == online.FLOOR
+    ]
 
 
 def measure_optima(placements: str) -> list[float]:
     """How far HSDAG's steps are above the proven optimum on folded graphs, in %."""
     optima = {row["problem"]: row["optimum_ms"] for row in read("hsdag-parts-rows.jsonl")}
-    runs = group_by(read("hsdag-folded-rows.jsonl"), "arm", "problem")
+    runs = group_by(read("learning-rows.jsonl.gz"), "arm", "problem")
     best = {model: [row["best_ms"][placements] for row in runs["hsdag", model]] for model in optima}
     return [100.0 * (np.mean(best[model]) / optima[model] - 1.0) for model in MODELS]
 
 
 def average_distances(agent: str, *placements: str) -> list[float]:
     """How far an agent is above annealing where memory is scarce, in %, mean over problems."""
-    best = learning_tables.find_best(read("learning-rows.jsonl.gz"))
+    best = learning.find_best(read("learning-rows.jsonl.gz"))
     limited = [problem for arm, problem in best if arm == agent and problem not in MODELS]
     return [
-        float(np.mean([learning_tables.measure_distance(best, agent, problem, n)
+        float(np.mean([learning.measure_distance(best, agent, problem, n)
                        for problem in limited]))
         for n in placements
     ]  # fmt: skip
@@ -70,7 +73,7 @@ def time_programs() -> tuple[float, float]:
         for row in rows
         if row["arm"] in ("hill-climb", "annealing")
         and row["curve"]
-        and not row["model"].startswith(floor_tables.GENERATED)
+        and not row["model"].startswith(floors.GENERATED)
     ]
     return float(np.median(waits)), max(waits)
 
@@ -86,9 +89,9 @@ def compare_masked() -> list[float]:
 
 CLAIMS = (
     Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of 0.6, 0.8, 1 and 1.4",
-          lambda: list_gains("PPO from the clone")),
-    Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("PPO")),
-    Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("look-ahead")),
+          lambda: list_gains("clone-ppo")),
+    Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("ppo")),
+    Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("lookahead")),
     Claim("hsdag.md", "500 placements HSDAG ends {:.1f}, {:.1f} and {:.1f} % above the optimum",
           lambda: measure_optima("500")),
     Claim("hsdag.md", "{:.0f} and {:.0f} % above annealing at 500 and 2,000 placements on average, "

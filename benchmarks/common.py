@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: options, rows that continue, and runs within budgets."""
+"""Shared by the benchmarks: their commands, rows that continue, and runs within budgets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import lzma
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import torch
+from rich.progress import track
 
 import placement_gym
 from placement_gym.backends import Backend
@@ -34,12 +37,16 @@ from placement_gym.problem.costs import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 
 Row = dict[str, Any]
+Run = Callable[..., Row | list[Row]]
+"""Makes the row of a job, or its rows, from its fields."""
+Part = tuple[Callable[[], Iterable[Row]], Run]
+"""The jobs of a benchmark, fields that tell a run from others, and what runs one of them."""
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results"
+PARTITIONING = ROOT / "tests" / "data" / "dnn-partitioning"
+"""Inputs that were published with "Efficient Algorithms for Device Placement"."""
 BY_RANK = {"preset": "list", "order": "priority"}
 """The schedule under which workloads with little memory are compared."""
-GPUS = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
-"""Devices of generated graphs: a host, and two that hold 40 % of the weights each."""
-BERT_12 = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
-"""The largest input of dnn-partitioning on which learned agents are timed, of 783 nodes."""
 SIMULATED = "DevicePlacementSim-v0"
 LARGE = 10_000
 """Units of a problem above which a row has the hash of its placement alone."""
@@ -53,6 +60,26 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+def run_benchmark(doc: str | None, parts: Mapping[str, Part]) -> None:
+    """The command of a benchmark: runs the jobs of a part that a file of rows does not have."""
+    parser = make_parser(doc)
+    if len(parts) > 1:
+        parser.add_argument("part", choices=parts)
+    parser.add_argument("--rows", type=Path, required=True, help="file of rows, added to")
+    parser.add_argument("--only", nargs="+", default=[], metavar="FIELD=VALUE",
+                        help="jobs with these values alone, as in arm=search seed=0")  # fmt: skip
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    list_jobs, run = parts[getattr(options, "part", next(iter(parts)))]
+    wanted = dict(one.split("=", 1) for one in options.only)
+    jobs = [
+        job
+        for job in list_jobs()
+        if all(str(job.get(name)) == value for name, value in wanted.items())
+    ]
+    run_missing(options.rows, track(jobs, "runs"), run)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -80,36 +107,26 @@ def load_rows(path: Path) -> tuple[Row, ...]:
     return tuple(read_rows(path))
 
 
-def append_row(path: Path, row: Row) -> None:
-    """Add a row to a file that is not compressed."""
-    append_line(path, json.dumps(row).encode())
-
-
 def combine(**choices: Iterable[Any]) -> Iterator[Row]:
     """Fields of every combination of choices; those of the last one change first."""
     for values in product(*choices.values()):
         yield dict(zip(choices, values, strict=True))
 
 
-def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> list[Row]:
-    """Run the jobs that have no row yet.
+def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
+    """Run the jobs that have no row yet; returns all rows of the file.
 
-    Args:
-        path: The file of rows.
-        jobs: Fields that tell a run from others.
-        run: Returns the other fields of the row, from those of the job: what ``describe_run``
-            does, and its own; version, commit and processor are added.
-
-    Returns:
-        All rows of the file.
+    Rows have the fields of the job, what ``run`` makes, and version, commit and processor.
     """
     if path.exists() and path.suffix not in OPENERS:
         cut_torn_line(path)
     rows = read_rows(path)
     for job in jobs:
         if not any(job.items() <= row.items() for row in rows):
-            rows.append(origin() | job | run(**job))
-            append_row(path, rows[-1])
+            made = run(**job)
+            for row in made if isinstance(made, list) else [made]:
+                rows.append(origin() | job | row)
+                append_line(path, json.dumps(rows[-1]).encode())
     return rows
 
 
@@ -171,25 +188,41 @@ def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
+def run_agent(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int) -> Row:
+    """The columns of an agent's run within a number of evaluations."""
+    meter = Meter(env.backend, [budget])
+    search(env, meter, spec, seed, budget)
+    return describe_run(describe_env(env), spec, seed, budget, meter)
+
+
+def find_workloads() -> dict[str, Path]:
+    """Published inputs by name: those for latency, and the profiles of a copy of pipedream."""
+    if "PIPEDREAM" not in os.environ:
+        sys.exit("set PIPEDREAM to a folder with the converted profiles of pipedream")
+    folders = (PARTITIONING / "latency-inputs", Path(os.environ["PIPEDREAM"]))
+    return {
+        str(path.relative_to(folder).with_suffix("")): path
+        for folder in folders
+        for path in sorted(folder.rglob("*.json"))
+    }
+
+
 def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:
     """The simulated environment of a model; see ``DevicePlacementSim-v0``."""
     return placement_env(gym.make(SIMULATED, model=str(model), **kwargs))
 
 
-def load_pipeline(
-    path: Path, hosts: int, accelerators: int, objective: str = "throughput"
-) -> tuple[SimulatedBackend, Row]:
+def load_pipeline(path: Path, hosts: int, accelerators: int) -> tuple[SimulatedBackend, Row]:
     """A published input on so many devices with the published memory, and what rows say of it.
 
-    Its objective is their largest load, or the latency of contiguous splits. Environments have at
-    most 16 devices, and inputs more.
+    Its objective is their largest load. Environments have at most 16 devices, and inputs more.
     """
-    workload, schedule = Workload.load(path), f"tarnawski-{objective}"
+    workload, schedule = Workload.load(path), "tarnawski-throughput"
     devices = make_devices(hosts, accelerators, memory_bytes=workload.accelerator_bytes)
     costs, units = workload.costs(devices), workload.units()
     problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
     listed = [device.to_json() for device in devices]
-    about = {"model": path, "devices": listed, "objective": objective, "schedule": schedule}
+    about = {"model": path, "devices": listed, "objective": "throughput", "schedule": schedule}
     return SimulatedBackend(problem, costs, PRESETS[schedule]), describe_kwargs(about)
 
 

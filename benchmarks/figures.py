@@ -13,26 +13,25 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import floor
 
 import algorithms
-import floor_tables
-import hsdag_tables
-import learning_tables
+import floors
+import hsdag
+import learning
 import measured_tables
 import numpy as np
-import online_tables
-import published_tables
+import online
+import published
 import stock
-import stream_tables
+import stream
 import throughput_measured
 import twin
 import wins
-from common import load_rows, make_parser
-from result_pages import RESULTS, ROOT, describe_origin, describe_rows
-from summaries import Tables, group_by
+from common import RESULTS, ROOT, Row, load_rows, make_parser
+from result_pages import describe_rows
+from summaries import Tables, group_by, make_table
 
 from placement_gym.bench.report import StudyResults
 from placement_gym.bench.report.known_latencies import find_recorded
@@ -53,8 +52,6 @@ PAPER_LINES = {
     "proven optimum": "min-cut",
 }
 """Line of the table -> label of its runs."""
-CLOSED = 0.99
-"""Of bound / best known."""
 
 
 def main() -> None:
@@ -81,61 +78,76 @@ def compute(call: str) -> str:
     return FIGURES[name](*arguments)
 
 
+def read(*files: str) -> list[Row]:
+    """The rows of some files."""
+    return [row for file in files for row in load_rows(RESULTS / file)]
+
+
+def show(lines: Sequence[Row]) -> str:
+    """A table with the empty lines that Markdown needs around it."""
+    return frame(make_table([[*line.values()] for line in lines], *lines[0]))
+
+
+def frame(text: str) -> str:
+    return f"\n\n{text}\n\n"
+
+
+def show_table(tables: Tables, table: str, *files: str) -> str:
+    """One of some tables, of files of rows."""
+    lines = tables[table](read(*files))
+    return show(lines) if lines else frame(f"No {table}.")
+
+
+def show_claims(_: str) -> str:
+    """A table of published claims and ours."""
+    with (RESULTS / "published" / "published.csv").open(newline="") as file:
+        return show(published.list_claims([*csv.DictReader(file)]))
+
+
 def compare_models() -> str:
     """Median latencies of the study ``paper``, ms."""
-    rows = load_rows(RESULTS / "paper" / "results.jsonl.xz")
-    study = Study.load("paper")
-    runs = group_by(rows, "label", "model")
-    lines = [
-        [name, *(f"{np.median([row['latency_ms'] for row in runs[label, model]]):.4g}"
-                 for model in study.models)]
+    study, runs = Study.load("paper"), group_by(read("paper/results.jsonl.xz"), "label", "model")
+    lines: list[Row] = [
+        {"ms": name}
+        | {model: f"{np.median([row['latency_ms'] for row in runs[label, model]]):.4g}"
+           for model in study.models}
         for name, label in PAPER_LINES.items()
     ]  # fmt: skip
-    published = study.published["HSDAG"]
-    lines.append(["published by HSDAG's authors", *(str(published[one]) for one in study.models)])
-    return frame(wins.make_table(lines, "ms", *study.models))
+    published = {model: study.published["HSDAG"][model] for model in study.models}
+    return show([*lines, {"ms": "published by HSDAG's authors"} | published])
+
+
+def summarize_study(name: str, file: str) -> StudyResults:
+    """The results of a study's runs in a file of rows."""
+    study = Study.load(name)
+    keys = {task.key for task in study.tasks()}
+    rows = [row for row in read(file) if row["key"] in keys]
+    return StudyResults(rows, find_recorded(rows), study.role_of)
 
 
 def compare_simulators() -> str:
     """Mean scores of the study ``mismatch``, where placements were found and elsewhere."""
-    rows, study = [*load_rows(RESULTS / "mismatch-rows.jsonl.xz")], Study.load("mismatch")
-    results = StudyResults(rows, find_recorded(rows), study.role_of)
+    results = summarize_study("mismatch", "mismatch-rows.jsonl.xz")
     test, validation = (results.only(results.counted(role)) for role in ("test", "validation"))
+    means = [(of, field) for of in (test, validation) for field in ("latency_ms", "scored_ms")]
     lines = [
-        [f"`{agent}`", *(f"{of.means[agent, field]:.3f}" for of in (test, validation)
-                         for field in ("latency_ms", "scored_ms"))]
+        [f"`{agent}`", *(f"{of.means[agent, field]:.3f}" for of, field in means)]
         for agent in test.ranking
-    ]  # fmt: skip
+    ]
     columns = ("test, mean", "elsewhere", "validation, mean", "elsewhere")
-    return frame(wins.make_table(lines, "agent", *columns))
+    return frame(make_table(lines, "agent", *columns))
 
 
-def summarize_fixed() -> str:
+def summarize_fixed(_: str = "") -> str:
     """Agents of the study ``placement-bench-1``."""
-    study = Study.load("placement-bench-1")
-    keys = {task.key for task in study.tasks()}
-    rows = load_rows(RESULTS / "placement-bench-1" / "results.jsonl.xz")
-    rows_of_study = [row for row in rows if row["key"] in keys]
-    results = StudyResults(rows_of_study, find_recorded(rows_of_study), study.role_of)
+    results = summarize_study("placement-bench-1", "placement-bench-1/results.jsonl.xz")
     return frame(summarize_agents(results).markdown(ROOT))
-
-
-def summarize_bounds() -> str:
-    """How close the bounds of the largest load are."""
-    rows = load_rows(RESULTS / "throughput-rows.jsonl.gz")
-    ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
-    mean, least = np.exp(np.log(ratios).mean()), floor(1e3 * ratios.min()) / 1e3
-    return (
-        f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound "
-        f"/ best known is {mean:.3f}, the least {least:.3f} (rounded down); "
-        f"{(ratios > CLOSED).sum()} are within one per cent."
-    )
 
 
 def compare_on_each() -> str:
     """How far ``search`` is behind others on single problems, at equal budgets."""
-    rows = load_rows(RESULTS / "floors" / "floors.jsonl.xz")
-    evaluations, seconds = (floor_tables.find_lead(unit, rows) for unit in floor_tables.UNITS)
+    rows = read("floors/floors.jsonl.xz")
+    evaluations, seconds = (floors.find_lead(unit, rows) for unit in floors.UNITS)
     return (
         f"On a single problem another agent is at most {evaluations:.2f} % ahead of it at the same "
         f"number of evaluations, and {seconds:.1f} % at the same seconds."
@@ -144,14 +156,14 @@ def compare_on_each() -> str:
 
 def count_proven() -> str:
     """How many optima of the largest load programs prove."""
-    rows = load_rows(RESULTS / "algorithms-rows.jsonl")
+    rows = read("algorithms-rows.jsonl")
     proven = [row["proven"] for row in rows if row["arm"].startswith("max-load")]
     return f"{sum(proven)} optima of {len(proven)}"
 
 
 def count_planned() -> str:
     """How many foreign networks were planned."""
-    rows = load_rows(RESULTS / "foreign-rows.jsonl")
+    rows = read("foreign-rows.jsonl")
     refused = sum(bool(row["error"]) for row in rows)
     planned = len(rows) - refused
     return (
@@ -159,55 +171,28 @@ def count_planned() -> str:
     )
 
 
-def show_table(tables: Tables, table: str, *files: str) -> str:
-    """One of some tables, of files of rows."""
-    lines = tables[table]([row for file in files for row in load_rows(RESULTS / file)])
-    if not lines:
-        return frame(f"No {table}.")
-    cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
-    return frame(wins.make_table(cells, *lines[0]))
-
-
-def show_trainings(part: str) -> str:
-    """Trainings of stock algorithms, as code."""
-    return frame(f"```python\n{stock.write_programs(part)}\n```")
-
-
-def show_numbers(table: str) -> str:
-    """A table of published numbers and ours."""
-    with (RESULTS / "published" / "published.csv").open(newline="") as file:
-        lines = published_tables.LINES[table]([*csv.DictReader(file)])
-    return frame(wins.make_table([[*line.values()] for line in lines], *lines[0]))
-
-
-def frame(table: str) -> str:
-    """A table with the empty lines that Markdown needs around it."""
-    return f"\n\n{table}\n\n"
-
-
 FIGURES: dict[str, Callable[..., str]] = {
     "rows": describe_rows,
-    "origin": describe_origin,
     "paper": compare_models,
     "mismatch": compare_simulators,
     "fixed": summarize_fixed,
-    "bounds": summarize_bounds,
+    "bounds": lambda: algorithms.summarize_bounds(read("throughput-rows.jsonl.gz")),
     "proven": count_proven,
     "stock": partial(show_table, stock.TABLES),
-    "trainings": show_trainings,
-    "stream": partial(show_table, stream_tables.TABLES),
-    "hsdag": partial(show_table, hsdag_tables.TABLES),
+    "trainings": lambda part: frame(f"```python\n{stock.write_programs(part)}\n```"),
+    "stream": partial(show_table, stream.TABLES),
+    "hsdag": partial(show_table, hsdag.TABLES),
     "algorithms": partial(show_table, algorithms.TABLES),
     "leads": compare_on_each,
-    "floors": partial(show_table, floor_tables.TABLES),
-    "learning": partial(show_table, learning_tables.TABLES),
-    "numbers": show_numbers,
-    "published": partial(show_table, published_tables.TABLES),
+    "floors": partial(show_table, floors.TABLES),
+    "learning": partial(show_table, learning.TABLES),
+    "numbers": show_claims,
+    "published": partial(show_table, published.TABLES),
     "planned": count_planned,
     "measured": partial(show_table, throughput_measured.TABLES),
     "twin": partial(show_table, twin.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),
-    "online": partial(show_table, online_tables.TABLES),
+    "online": partial(show_table, online.TABLES),
     "all-wins": lambda: frame(wins.make_full_table()),
 }
 

@@ -1,29 +1,21 @@
-r"""Searches and placers where memory is scarce, at equal evaluations and at equal CPU seconds.
+"""Searches and placers where memory is scarce, at equal evaluations and at equal CPU seconds.
 
-    python benchmarks/floors.py --data DIR --out OUT --agents search --evaluations 100,500
-    python benchmarks/floors.py --data DIR --out OUT --agents search --seconds 0.03,0.1,0.3,1,3,10
+    PIPEDREAM=DIR python benchmarks/floors.py --rows rows.jsonl
 
-DIR holds workloads: the inputs of dnn-partitioning, or files of their format. OUT gets a line of
-``floors.jsonl`` for each run; the same command continues what was interrupted. One long run serves
-every budget of an anytime placer. Seconds are of this process, from when a placer is made, after an
-untimed run on the smallest workload.
-
-    python benchmarks/floors.py --generated synthetic-layered-80000,stacked-bert-80000 --out OUT \
-        --devices 1cpu+2acc@0.3 --seconds 60 --agents heft,annealing,search
-
-runs them on generated graphs in place of workloads.
+DIR holds the profiles of pipedream; inputs of dnn-partitioning come with the tests. A second call
+does what the file of rows lacks, and ``--only arm=search`` a part. One long run serves every budget
+of an anytime placer. Seconds are of this process, from when a placer is made, after an untimed run
+on a small workload.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from common import (
     BY_RANK,
     Meter,
@@ -32,11 +24,12 @@ from common import (
     combine,
     describe_env,
     describe_run,
+    find_workloads,
     make_env,
-    make_parser,
-    run_missing,
+    run_benchmark,
     search,
 )
+from summaries import Describe, Tables, first, group_by, number, pivot, tabulate
 
 from placement_gym.base import MAX_INTEGER
 from placement_gym.bench.run import AgentSpec
@@ -44,88 +37,69 @@ from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.solvers import load_ms
 
-DEVICES = "1cpu+2acc@0.3,1cpu+4acc@0.2"
+SEARCH, TWO, FOUR = "search", "1cpu+2acc@0.3", "1cpu+4acc@0.2"
 TRIAL = 50
-"""Evaluations on the smallest workload before a run, so that compiled code is loaded."""
+"""Evaluations on a small workload before a run, so that compiled code is loaded."""
 STARTS: Sequence[Mapping[str, Any]] = ({}, {"start": "quick"}, {"start": "random"})
-PLACERS = {
+SIMPLE = {name: AgentSpec(name) for name in ("heft", "random-blocks")}
+LOCAL = {
     spec.label: spec
-    for spec in (
-        *map(AgentSpec, ("search", "greedy", "heft", "random-blocks", "graph-groups", "hsdag")),
-        *(AgentSpec(name, start) for name in ("hill-climb", "annealing") for start in STARTS),
-    )
+    for spec in (AgentSpec(name, start) for name in ("hill-climb", "annealing") for start in STARTS)
 }
+LEARNED = {name: AgentSpec(name) for name in ("hsdag", "graph-groups")}
+PLACERS = {name: AgentSpec(name) for name in (SEARCH, "greedy")} | SIMPLE | LOCAL | LEARNED
 """Label of the runs -> agent."""
 PLANNED = ("annealing", "graph-groups", "hsdag")
 """Agents whose search the budget shapes; one run of the others serves all budgets."""
-Files = dict[str, tuple[Path, ...]]
-"""Name of each workload -> its file and the smallest one; generated graphs have none."""
+GENERATED = ("synthetic-", "stacked-")
+"""How names of generated graphs begin, which are in a table of their own."""
+LARGE = ("synthetic-layered-20000", "synthetic-layered-80000", "stacked-bert-80000")
+UNITS = {"evaluations": 0, "cpu_seconds": 1}
+"""Units of budgets, and their places in the points of curves."""
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder of rows")
-    parser.add_argument("--data", type=Path, nargs="*", default=[], help="folders of workloads")
-    parser.add_argument("--generated", default="", help="graphs to place, comma-separated")
-    parser.add_argument("--evaluations", default="", help="budgets, as in 100,500")
-    parser.add_argument("--seconds", default="", help="budgets of CPU time, as in 0.1,1,10")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (%(default)s)")
-    parser.add_argument("--agents", required=True, help="names, comma-separated")
-    parser.add_argument("--devices", default=DEVICES, help="%(default)s")
-    parser.add_argument("--repair", action="store_true", help="placements that do not fit")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    generated: Files = {name: () for name in options.generated.split(",") if name}
-    files = find_models(options.data) | generated
-    run_missing(options.out / "floors.jsonl", plan_jobs(options, files), partial(run, files))
+def list_jobs() -> Iterator[Row]:
+    """The runs of the page."""
+    workloads, both = find_workloads(), (TWO, FOUR)
+    yield from plan([SEARCH], workloads, both, range(3), [1, 20, 100, 500], [])
+    yield from plan([SEARCH], workloads, both, range(3), [], [0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+    plain = [*LOCAL, *SIMPLE]
+    yield from plan(plain, workloads, both, range(1), [100, 500], [0.1, 1.0, 10.0], repair=True)
+    yield from plan(["greedy"], workloads, both, range(1), [100, 500], [], repair=True)
+    yield from plan(LEARNED, workloads, both, range(3), [100, 500], [], repair=True)
+    yield from plan(["heft", SEARCH], LARGE, [TWO], range(2), [], [3.0, 10.0, 30.0])
 
 
-def plan_jobs(options: argparse.Namespace, files: Files) -> Iterator[Row]:
-    """The runs that the options ask for: one for each budget that shapes what a placer does."""
-    evaluations = [int(part) for part in options.evaluations.split(",") if part]
-    seconds = sorted(float(part) for part in options.seconds.split(",") if part)
-    names = options.agents.split(",")
-    for job in combine(
-        seed=range(options.seeds),
-        model=files,
-        devices=options.devices.split(","),
-        repair=[options.repair],
-        arm=[label for label, spec in PLACERS.items() if spec.name in names],
-    ):
-        if PLACERS[job["arm"]].name not in PLANNED:
-            yield job | {"evaluations": evaluations, "cpu_seconds": seconds}
-            continue
-        for n in evaluations:
-            yield job | {"evaluations": [n], "cpu_seconds": []}
-        for limit_s in seconds:
-            yield job | {"evaluations": [], "cpu_seconds": [limit_s]}
+def plan(
+    arms: Iterable[str],
+    models: Iterable[str],
+    devices: Iterable[str],
+    seeds: Iterable[int],
+    evaluations: list[int],
+    seconds: list[float],
+    repair: bool = False,
+) -> Iterator[Row]:
+    """Jobs of some arms: one for each budget that shapes what a placer does, else one for all."""
+    alone: list[Row] = [{"evaluations": [n], "cpu_seconds": []} for n in evaluations]
+    alone += [{"evaluations": [], "cpu_seconds": [limit_s]} for limit_s in seconds]
+    for job in combine(seed=seeds, model=models, devices=devices, repair=[repair], arm=arms):
+        planned = PLACERS[job["arm"]].name in PLANNED
+        for budget in alone if planned else [{"evaluations": evaluations, "cpu_seconds": seconds}]:
+            yield job | budget
 
 
-def find_models(folders: Sequence[Path]) -> Files:
-    """See ``Files``."""
-    files: dict[str, Path] = {}
-    for folder in folders:
-        inputs = folder / "latency-inputs"
-        inputs = inputs if inputs.exists() else folder
-        files |= {str(path.relative_to(inputs).with_suffix("")): path
-                  for path in sorted(inputs.rglob("*.json"))}  # fmt: skip
-    smallest = min(files.values(), key=lambda one: one.stat().st_size, default=Path())
-    return {name: (path, smallest) for name, path in files.items()}
-
-
-def load(model: str, file: Path | None, devices: str, repair: bool) -> DevicePlacementEnv:
+def load(model: str, devices: str, repair: bool) -> DevicePlacementEnv:
     """The environment of a workload; devices of a generated graph are a CPU and GPUs."""
     kwargs: dict[str, Any] = {"observe_graph": False, "repair": repair}
-    if file is not None:
-        return make_env(file, **kwargs, granularity="op", schedule=BY_RANK, devices=devices)
-    known = [device.to_json() for device in parse_counts(devices) or ()]
-    renamed = [one | {"name": one["name"].replace("ACC", "GPU")} for one in known]
-    return make_env(model, **kwargs, devices=renamed, schedule="list")
+    if model.startswith(GENERATED):
+        known = [device.to_json() for device in parse_counts(devices) or ()]
+        renamed = [one | {"name": one["name"].replace("ACC", "GPU")} for one in known]
+        return make_env(model, **kwargs, devices=renamed, schedule="list")
+    file = find_workloads()[model]
+    return make_env(file, **kwargs, granularity="op", schedule=BY_RANK, devices=devices)
 
 
 def run(
-    files: Files,
     seed: int,
     model: str,
     devices: str,
@@ -135,13 +109,13 @@ def run(
     cpu_seconds: Sequence[float],
 ) -> Row:
     """Run an agent until its budgets are reached; its row holds the curve of latencies, in ms."""
-    spec, (file, smallest) = PLACERS[arm], files[model] or (None, None)
-    warm_up(spec.label, smallest, devices, repair)
-    open_env = partial(load, model, file, devices, repair)
-    planned = plan_evaluations(open_env(), spec, seed, evaluations, cpu_seconds)
-    env = open_env()
-    reference_ms, error = env.reference.latency_ms, ""
-    meter = Meter(env.backend, evaluations, cpu_seconds)
+    spec, error = PLACERS[arm], ""
+    # What is compiled must not count as a placer's seconds.
+    small = "synthetic-layered-100" if model in LARGE else "LayerGraphs/bert24_inference"
+    warm_up(arm, small, devices, repair)
+    planned = plan_evaluations(load(model, devices, repair), spec, seed, evaluations, cpu_seconds)
+    env = load(model, devices, repair)
+    reference_ms, meter = env.reference.latency_ms, Meter(env.backend, evaluations, cpu_seconds)
     try:
         search(env, meter, spec, seed, planned)
     except Exception as failure:
@@ -160,9 +134,9 @@ def run(
 
 
 @cache
-def warm_up(arm: str, smallest: Path | None, devices: str, repair: bool) -> None:
+def warm_up(arm: str, model: str, devices: str, repair: bool) -> None:
     """Let a placer search a small problem of the same kind, so that its code is loaded."""
-    env = load("synthetic-layered-100", smallest, devices, repair)
+    env = load(model, devices, repair)
     with suppress(Exception):  # a run that fails says so in its row
         search(env, Meter(env.backend, (TRIAL,)), PLACERS[arm], 0, TRIAL)
 
@@ -186,5 +160,118 @@ def plan_evaluations(
     return max(int(speed * (cpu_seconds[0] - first_s)), 1)
 
 
+def summarize(rows: Sequence[Row], generated: bool = False) -> list[Row]:
+    """A line for each placer, workload and budget: the median of its runs."""
+    known_ms = find_best_known(rows)
+    runs = [
+        row | {"unit": unit, "budget": budget, "ms": latency_at(row, unit, budget)}
+        for row in rows
+        if row["model"].startswith(GENERATED) is generated
+        for unit in UNITS
+        for budget in row.get(unit, ())
+    ]
+    runs.sort(key=lambda run: run["budget"])
+    return [
+        mine[0]
+        | {
+            "ms": (ms := float(np.median([run["ms"] for run in mine]))),
+            "known_ms": known_ms[model, devices],
+            "score": known_ms[model, devices] / ms,
+        }
+        for (model, devices, _, _, _), mine in group_by(
+            runs, "model", "devices", "arm", "unit", "budget"
+        ).items()
+    ]
+
+
+def find_best_known(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
+    """The least latency in ms of each problem that is known or in these rows."""
+    return {
+        problem: min(
+            min(row["best_known_ms"] or np.inf for row in mine),
+            min((row["curve"][-1][2] for row in mine if row["curve"]), default=np.inf),
+        )
+        for problem, mine in group_by(rows, "model", "devices").items()
+    }
+
+
+def latency_at(row: Row, unit: str, budget: float) -> float:
+    """The least latency in ms within a budget, infinite without any."""
+    within = [point[2] for point in row["curve"] if point[UNITS[unit]] <= budget]
+    return within[-1] if within else np.inf
+
+
+def list_scores(unit: str, rows: Sequence[Row]) -> list[Row]:
+    """Mean score of each agent on all workloads after each budget; the best last one first."""
+    lines = [line for line in summarize(rows) if line["unit"] == unit]
+    last = [line for line in lines if line["budget"] == lines[-1]["budget"]]
+    means = {
+        arm: np.mean([line["score"] for line in mine])
+        for (arm,), mine in group_by(last, "arm").items()
+    }
+    columns = pivot(lines, "budget", number("score", ".3f"))
+    lines.sort(key=lambda line: -means[line["arm"]])
+    return tabulate(lines, ["arm"], {"agent": first("arm")} | columns)
+
+
+def list_problems(rows: Sequence[Row]) -> list[Row]:
+    """Scores of ``search`` on each workload, and of the best other agent after 10 seconds."""
+
+    def score(unit: str, budget: float, lines: list[Row]) -> str:
+        (line,) = (one for one in pick(unit, budget, lines) if one["arm"] == SEARCH)
+        return f"{line['score']:.3f}"
+
+    def score_other(lines: list[Row]) -> str:
+        others = [one for one in pick("cpu_seconds", 10.0, lines) if one["arm"] != SEARCH]
+        best = max(others, key=lambda line: line["score"])
+        return f"{best['score']:.3f} (`{best['arm']}`)"
+
+    columns: dict[str, Describe] = {
+        "workload": lambda lines: lines[0]["model"].removesuffix("_inference"),
+        "devices": first("devices"),
+        "best known, ms": first("known_ms", "{:.5g}"),
+        **{f"{s:g} s": partial(score, "cpu_seconds", s) for s in (0.1, 1.0, 10.0)},
+        **{f"{n} evaluations": partial(score, "evaluations", n) for n in (100, 500)},
+        "best other, 10 s": score_other,
+    }
+    return tabulate(summarize(rows), ["model", "devices"], columns)
+
+
+def pick(unit: str, budget: float, lines: Sequence[Row]) -> list[Row]:
+    """The lines of a budget."""
+    return [line for line in lines if (line["unit"], line["budget"]) == (unit, budget)]
+
+
+def find_lead(unit: str, rows: Sequence[Row]) -> float:
+    """How far ``search`` is behind another agent at the same budget where it is furthest, in %."""
+    lines = [line for big in (False, True) for line in summarize(rows, big) if line["unit"] == unit]
+    leads = []
+    for mine in group_by(lines, "model", "devices", "budget").values():
+        ms = {line["arm"]: line["ms"] for line in mine}
+        leads += [ms[SEARCH] / other - 1.0 for other in ms.values() if SEARCH in ms]
+    return 100.0 * max(leads)
+
+
+def list_large(rows: Sequence[Row]) -> list[Row]:
+    """Medians on generated graphs, ms; - if no placement was found in time."""
+
+    def describe(lines: list[Row]) -> str:
+        return f"{lines[0]['ms']:.4g}".replace("inf", "-")
+
+    lines = [line | {"run": f"{line['arm']}, {line['budget']:g} s"}
+             for line in summarize(rows, generated=True)]  # fmt: skip
+    lines.sort(key=lambda line: line["arm"])
+    columns = {"graph": first("model"), **pivot(lines, "run", describe)}
+    return tabulate(lines, ["model"], columns | {"bound": first("bound_ms", "{:.4g}")})
+
+
+TABLES: Tables = {
+    **{unit: partial(list_scores, unit) for unit in UNITS},
+    "problems": list_problems,
+    "large": list_large,
+}
+"""Name -> the table on the page."""
+
+
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, run)})

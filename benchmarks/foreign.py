@@ -1,40 +1,42 @@
 """Plans of networks from elsewhere, random weights, small configurations.
 
-    python benchmarks/foreign.py --out foreign [NAME ...]
+    python benchmarks/foreign.py --rows rows.jsonl
 
 needs torchvision, timm, transformers and optimum-intel, and downloads nothing. Every network is
-converted and planned in a process of its own. Rows are kept in foreign/rows.jsonl; those that are
-there are not made again.
+converted and planned in a process of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from common import Row, combine, make_parser, run_apart, run_missing
+import gymnasium as gym
+import numpy as np
+from common import ROOT, Row, combine, run_apart, run_benchmark
 from foreign_networks import NETWORKS
-from summaries import Tables
+
+from placement_gym.base import PlacementGymError
+from placement_gym.deployment import plan
+from placement_gym.envs import placement_env
 
 DEVICES = "cpu-testbed"
 SCENARIO = "chat-16-8"
+FOLDER = ROOT / "results" / "foreign"
+"""Of converted and exported networks."""
 
 
 def make_row(name: str, folder: Path) -> Row:
     """Convert and plan one network; what it refuses is a result too."""
-    from placement_gym.base import PlacementGymError
-    from placement_gym.deployment import plan
-
     row = describe(name)
     # Exporters of other libraries raise whatever they like; that is no fault of the plan.
     try:
-        path = convert(name, folder)
+        path = NETWORKS[name][1](folder)
     except Exception as error:
         return row | {"error": f"its exporter fails: {first_line(error)}"}
     inputs = find_inputs(path, folder)
@@ -63,14 +65,6 @@ def make_row(name: str, folder: Path) -> Row:
     }
 
 
-def convert(name: str, folder: Path) -> Path:
-    """The file of a network, which is converted if it has not been yet."""
-    kept = folder / "path"
-    if not kept.exists():
-        kept.write_text(str(NETWORKS[name][1](folder)))
-    return Path(kept.read_text())
-
-
 def find_inputs(path: Path, folder: Path) -> Row:
     """The sizes of a network's inputs, and the scenario of a decoder."""
     shapes_file = folder / "shapes.json"
@@ -80,11 +74,6 @@ def find_inputs(path: Path, folder: Path) -> Row:
 
 def measure_halves(path: Path, **inputs: Any) -> Row:
     """Measure the split in two halves of the units, though the plan may have no use for one."""
-    import gymnasium as gym
-    import numpy as np
-
-    from placement_gym.envs import placement_env
-
     env = gym.make("placement_gym:DevicePlacement-v0", model=path, devices=DEVICES, **inputs)
     backend = placement_env(env).backend
     n_units = backend.problem.n_units
@@ -115,53 +104,22 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def plan_apart(out: Path, name: str) -> Row:
+def list_jobs() -> Iterator[Row]:
+    """The networks."""
+    return combine(name=NETWORKS)
+
+
+def plan_apart(name: str) -> Row:
     """``make_row`` in a process of its own."""
-    (out / name).mkdir(exist_ok=True)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    (FOLDER / name).mkdir(parents=True, exist_ok=True)
     try:
-        row: Row = run_apart(make_row, name, out / name)
+        row: Row = run_apart(make_row, name, FOLDER / name)
     except BrokenExecutor as error:
         row = describe(name) | {"error": f"crashed: {first_line(error)}"}
     print(f"{name}: {row['error'] or row['verdict']}", flush=True)
     return row
 
 
-def list_plans(rows: Sequence[Row]) -> list[Row]:
-    """The networks that were planned."""
-    return [
-        {
-            "network": row["name"],
-            "of": row["library"],
-            "units": len(row["placement"]),
-            "plan": row["plan"],
-            "placements compiled": row["budget"] + len(row["failed"]),
-            "failed": len(row["failed"]),
-            "in halves": row["halves"]["error"] or f"{row['halves']['n_submodels']} submodels",
-            "plan, s": f"{row['plan_s']:.0f}",
-        }
-        for row in rows
-        if not row["error"]
-    ]
-
-
-def list_refusals(rows: Sequence[Row]) -> list[Row]:
-    """The networks that were not."""
-    return [{"network": row["name"], "why": row["error"]} for row in rows if row["error"]]
-
-
-TABLES: Tables = {"plans": list_plans, "refusals": list_refusals}
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("names", nargs="*", default=list(NETWORKS), metavar="NAME")
-    parser.add_argument("--out", type=Path, default=Path("foreign"))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    jobs = combine(name=options.names)
-    run_missing(options.out / "rows.jsonl", jobs, partial(plan_apart, options.out))
-
-
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, plan_apart)})

@@ -1,183 +1,133 @@
 """Networks from elsewhere with random weights, converted to IR: what ``foreign.py`` plans.
 
 Each has the sizes of its inputs in ``shapes.json``, except decoders, whose scenario has them.
+Libraries other than torch are imported when a network of theirs is made.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-Build: TypeAlias = Callable[[Path], Path]
+import openvino as ov
+import torch
+
+Build = Callable[[Path], Path]
 """Writes a network into a folder; returns its file."""
-DETECTOR_SIZE = 128
 
 
-def convert(model: Any, inputs: Mapping[str, Any], folder: Path) -> Path:
-    """Trace a torch module; its sizes stay dynamic, and ``shapes.json`` binds them."""
-    import openvino as ov
-    import torch
-
-    with torch.no_grad():
-        converted = ov.convert_model(model.eval(), example_input=tuple(inputs.values()))
-    ov.save_model(converted, folder / "model.xml", compress_to_fp16=False)
-    names = [port.get_node().get_friendly_name() for port in converted.inputs]
-    sizes = [list(tensor.shape) for tensor in inputs.values()]
-    (folder / "shapes.json").write_text(json.dumps(dict(zip(names, sizes, strict=True))))
-    return folder / "model.xml"
-
-
-def wrap(call: Callable[..., Any], *modules: Any) -> Any:
-    """A module that computes ``call`` with these modules."""
-    import torch
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = torch.nn.ModuleList(modules)
-
-        def forward(self, *inputs: Any) -> Any:
-            return call(*self.inner, *inputs)
-
-    return Wrapped()
-
-
-def image(library: str, name: str, size: int = 96, **options: Any) -> Build:
-    """A classifier of torchvision or timm."""
+def convert(make: Callable[[], tuple[Any, Sequence[Any]]]) -> Build:
+    """Trace a torch module with its inputs; sizes stay dynamic, and ``shapes.json`` binds them."""
 
     def build(folder: Path) -> Path:
-        import torch
-
-        if library == "timm":
-            import timm
-
-            model = timm.create_model(name, pretrained=False, **options)
-        else:
-            import torchvision
-
-            model = torchvision.models.get_model(name, weights=None, **options)
-        return convert(model, {"x": torch.rand(1, 3, size, size)}, folder)
+        torch.manual_seed(0)
+        model, inputs = make()
+        with torch.no_grad():
+            converted = ov.convert_model(model.eval(), example_input=tuple(inputs))
+        ov.save_model(converted, folder / "model.xml", compress_to_fp16=False)
+        names = [port.get_node().get_friendly_name() for port in converted.inputs]
+        sizes = [list(tensor.shape) for tensor in inputs]
+        (folder / "shapes.json").write_text(json.dumps(dict(zip(names, sizes, strict=True))))
+        return folder / "model.xml"
 
     return build
 
 
-def detector(name: str, size: int = DETECTOR_SIZE, **options: Any) -> Build:
-    """A detector of torchvision: one image in, boxes, scores and labels after NMS out."""
+class Wrapped(torch.nn.Module):
+    """A module that computes ``call`` with some modules."""
 
-    def build(folder: Path) -> Path:
-        import torch
-        import torchvision
+    def __init__(self, call: Callable[..., Any], *modules: torch.nn.Module) -> None:
+        super().__init__()
+        self.call, self.inner = call, torch.nn.ModuleList(modules)
 
-        model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **options)
-        wrapped = wrap(lambda inner, x: tuple(inner([x])[0].values()), model)
-        return convert(wrapped, {"x": torch.rand(3, size, size)}, folder)
-
-    return build
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(*self.inner, *inputs)
 
 
-def segmenter(name: str) -> Build:
-    """A segmentation of torchvision that ends in the class of each pixel."""
+def vision(
+    name: str, *shapes: Sequence[int], call: Callable[..., Any] | None = None, **options: Any
+) -> Build:
+    """A network of torchvision with inputs of some sizes; ``call`` chooses its outputs."""
 
-    def build(folder: Path) -> Path:
-        import torch
-        import torchvision
+    def make() -> tuple[Any, Sequence[Any]]:
+        model = import_module("torchvision").models.get_model(name, weights=None, **options)
+        return Wrapped(call, model) if call else model, [torch.rand(*shape) for shape in shapes]
 
-        model = torchvision.models.get_model(name, weights=None, weights_backbone=None)
-        wrapped = wrap(lambda inner, x: inner(x)["out"].argmax(1), model)
-        return convert(wrapped, {"x": torch.rand(1, 3, 96, 96)}, folder)
-
-    return build
+    return convert(make)
 
 
-def volume(name: str, *shapes: Sequence[int]) -> Build:
-    """A network of torchvision with several frames, or several images."""
-
-    def build(folder: Path) -> Path:
-        import torch
-        import torchvision
-
-        model = torchvision.models.get_model(name, weights=None)
-        inputs = {f"x{i}": torch.rand(*shape) for i, shape in enumerate(shapes)}
-        return convert(model, inputs, folder)
-
-    return build
+def detect(model: Any, image: Any) -> Any:
+    """Boxes, scores and labels after NMS."""
+    return tuple(model([image])[0].values())
 
 
-def yolo_like(n_classes: int = 20, *, with_nms: bool = True) -> Build:
-    """A backbone of timm under one head; then NMS, or the best 100 rows as end-to-end ones do."""
-
-    def build(folder: Path) -> Path:
-        import timm
-        import torch
-        import torchvision
-
-        backbone = timm.create_model("mobilenetv3_small_050", features_only=True)
-        head = torch.nn.Conv2d(backbone.feature_info.channels()[-2], 4 + n_classes, 1)
-
-        def detect(backbone: Any, head: Any, x: Any) -> Any:
-            rows = head(backbone(x)[-2]).flatten(2).transpose(1, 2)[0]
-            corner, size = rows[:, :2].sigmoid() * 128, rows[:, 2:4].exp()
-            boxes = torch.cat([corner, corner + size], 1)
-            scores, labels = rows[:, 4:].sigmoid().max(1)
-            kept = (
-                torchvision.ops.batched_nms(boxes, scores, labels, 0.5)
-                if with_nms
-                else scores.topk(20).indices
-            )
-            return boxes[kept], scores[kept], labels[kept]
-
-        return convert(wrap(detect, backbone, head), {"x": torch.rand(1, 3, 128, 128)}, folder)
-
-    return build
+def segment(model: Any, images: Any) -> Any:
+    """The class of each pixel."""
+    return model(images)["out"].argmax(1)
 
 
-def recommender(n_tables: int = 8, n_rows: int = 1000, batch: int = 8) -> Build:
-    """DLRM: embeddings of categories and a perceptron of numbers, that interact."""
+def timm(name: str, size: int = 96, **options: Any) -> Build:
+    """A classifier of timm."""
 
-    def build(folder: Path) -> Path:
-        import torch
+    def make() -> tuple[Any, Sequence[Any]]:
+        model = import_module("timm").create_model(name, pretrained=False, **options)
+        return model, [torch.rand(1, 3, size, size)]
 
-        tables = torch.nn.ModuleList(torch.nn.EmbeddingBag(n_rows, 16) for _ in range(n_tables))
-        bottom = torch.nn.Sequential(
-            torch.nn.Linear(13, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16)
+    return convert(make)
+
+
+def yolo_like(with_nms: bool, n_classes: int = 20) -> Build:
+    """A backbone of timm under one head; then NMS, or the best 20 rows as end-to-end ones do."""
+
+    def find(backbone: Any, head: Any, images: Any) -> Any:
+        rows = head(backbone(images)[-2]).flatten(2).transpose(1, 2)[0]
+        corner, size = rows[:, :2].sigmoid() * 128, rows[:, 2:4].exp()
+        boxes = torch.cat([corner, corner + size], 1)
+        scores, labels = rows[:, 4:].sigmoid().max(1)
+        kept = (
+            import_module("torchvision").ops.batched_nms(boxes, scores, labels, 0.5)
+            if with_nms
+            else scores.topk(20).indices
         )
-        top = torch.nn.Linear((n_tables + 1) ** 2, 1)
+        return boxes[kept], scores[kept], labels[kept]
 
-        def rank(tables: Any, bottom: Any, top: Any, numbers: Any, *bags: Any) -> Any:
-            vectors = [bottom(numbers), *(t(b) for t, b in zip(tables, bags, strict=True))]
-            stack = torch.stack(vectors, 1)
-            return top((stack @ stack.transpose(1, 2)).flatten(1)).sigmoid()
+    def make() -> tuple[Any, Sequence[Any]]:
+        backbone = import_module("timm").create_model("mobilenetv3_small_050", features_only=True)
+        head = torch.nn.Conv2d(backbone.feature_info.channels()[-2], 4 + n_classes, 1)
+        return Wrapped(find, backbone, head), [torch.rand(1, 3, 128, 128)]
 
-        bags = {f"bag{i}": torch.randint(0, n_rows, (batch, 4)) for i in range(n_tables)}
-        inputs = {"numbers": torch.rand(batch, 13), **bags}
-        return convert(wrap(rank, tables, bottom, top), inputs, folder)
-
-    return build
+    return convert(make)
 
 
-def voice_activity() -> Build:
+def make_recommender(n_tables: int = 8, batch: int = 8) -> tuple[Any, Sequence[Any]]:
+    """DLRM: embeddings of categories and a perceptron of numbers, that interact."""
+    tables = torch.nn.ModuleList(torch.nn.EmbeddingBag(1000, 16) for _ in range(n_tables))
+    bottom = torch.nn.Sequential(torch.nn.Linear(13, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
+    top = torch.nn.Linear((n_tables + 1) ** 2, 1)
+
+    def rank(tables: Any, bottom: Any, top: Any, numbers: Any, *bags: Any) -> Any:
+        vectors = [bottom(numbers), *(t(b) for t, b in zip(tables, bags, strict=True))]
+        stack = torch.stack(vectors, 1)
+        return top((stack @ stack.transpose(1, 2)).flatten(1)).sigmoid()
+
+    bags = [torch.randint(0, 1000, (batch, 4)) for _ in range(n_tables)]
+    return Wrapped(rank, tables, bottom, top), [torch.rand(batch, 13), *bags]
+
+
+def make_voice_activity() -> tuple[Any, Sequence[Any]]:
     """A detector of speech: a chunk of sound and the state of its LSTM in, a probability out."""
+    filters, head = torch.nn.Conv1d(1, 64, 256, 64), torch.nn.Linear(64, 1)
 
-    def build(folder: Path) -> Path:
-        import torch
+    def listen(filters: Any, cell: Any, head: Any, chunk: Any, hidden: Any, memory: Any) -> Any:
+        out, (h, c) = cell(filters(chunk[:, None]).relu().transpose(1, 2), (hidden, memory))
+        return head(out[:, -1]).sigmoid(), h, c
 
-        filters = torch.nn.Conv1d(1, 64, 256, 64)
-        cell, head = torch.nn.LSTM(64, 64, batch_first=True), torch.nn.Linear(64, 1)
-
-        def listen(filters: Any, cell: Any, head: Any, chunk: Any, hidden: Any, memory: Any) -> Any:
-            out, (h, c) = cell(filters(chunk[:, None]).relu().transpose(1, 2), (hidden, memory))
-            return head(out[:, -1]).sigmoid(), h, c
-
-        inputs = {
-            "chunk": torch.rand(1, 512),
-            "hidden": torch.zeros(1, 1, 64),
-            "memory": torch.zeros(1, 1, 64),
-        }
-        return convert(wrap(listen, filters, cell, head), inputs, folder)
-
-    return build
+    state = torch.zeros(1, 1, 64), torch.zeros(1, 1, 64)
+    cell = torch.nn.LSTM(64, 64, batch_first=True)
+    return Wrapped(listen, filters, cell, head), [torch.rand(1, 512), *state]
 
 
 def traced(
@@ -193,26 +143,21 @@ def traced(
         options: Of the configuration.
     """
 
-    def build(folder: Path) -> Path:
-        import torch
-        import transformers
+    def call(model: Any, *values: Any) -> Any:
+        made = model(**dict(zip(inputs, values, strict=True)), return_dict=True)
+        return tuple(getattr(made, name) for name in outputs)
 
-        torch.manual_seed(0)
-        settings = getattr(transformers, config)(**options)
+    def make() -> tuple[Any, Sequence[Any]]:
+        library = import_module("transformers")
+        settings = getattr(library, config)(**options)
         settings._attn_implementation = "eager"
-        model = getattr(transformers, head)(settings)
+        values = [
+            torch.randint(0, 100, sizes[1:]) if sizes[0] == "ids" else torch.rand(*sizes)
+            for sizes in inputs.values()
+        ]
+        return Wrapped(call, getattr(library, head)(settings)), values
 
-        def call(model: Any, *values: Any) -> Any:
-            made = model(**dict(zip(inputs, values, strict=True)), return_dict=True)
-            return tuple(getattr(made, name) for name in outputs)
-
-        values = {
-            name: torch.randint(0, 100, sizes[1:]) if sizes[0] == "ids" else torch.rand(*sizes)
-            for name, sizes in inputs.items()
-        }
-        return convert(wrap(call, model), values, folder)
-
-    return build
+    return convert(make)
 
 
 def exported(
@@ -226,14 +171,11 @@ def exported(
     """A network of Transformers, exported as by `optimum-cli export openvino --task TASK`."""
 
     def build(folder: Path) -> Path:
-        import torch
-        import transformers
-        from optimum.exporters.openvino import main_export
-
+        library = import_module("transformers")
         torch.manual_seed(0)
-        made = getattr(transformers, head)(getattr(transformers, config)(**options))
+        made = getattr(library, head)(getattr(library, config)(**options))
         made.save_pretrained(folder / "torch")
-        main_export(folder / "torch", folder, task=task)
+        import_module("optimum.exporters.openvino").main_export(folder / "torch", folder, task=task)
         if shapes:
             (folder / "shapes.json").write_text(json.dumps(shapes))
         return folder / file
@@ -275,35 +217,40 @@ def whisper(file: str, shapes: Mapping[str, Sequence[int]]) -> Build:
 
 TORCHVISION: Mapping[str, Build] = {
     **{
-        name: image("torchvision", name)
+        name: vision(name, (1, 3, 96, 96))
         for name in (
             "resnet18", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5",
             "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t",
         )
     },
-    "ssdlite320_mobilenet": detector("ssdlite320_mobilenet_v3_large", 320),
+    "ssdlite320_mobilenet": vision("ssdlite320_mobilenet_v3_large", (3, 320, 320), call=detect,
+                                   weights_backbone=None),
     **{
-        name: detector(name, min_size=DETECTOR_SIZE, max_size=DETECTOR_SIZE)
+        name: vision(name, (3, 128, 128), call=detect, weights_backbone=None, min_size=128,
+                     max_size=128)
         for name in (
             "fcos_resnet50_fpn", "retinanet_resnet50_fpn", "maskrcnn_resnet50_fpn",
             "fasterrcnn_mobilenet_v3_large_320_fpn",
         )
     },
-    "deeplabv3_mobilenet": segmenter("deeplabv3_mobilenet_v3_large"),
-    "lraspp_mobilenet": segmenter("lraspp_mobilenet_v3_large"),
-    "r3d_18": volume("r3d_18", (1, 3, 8, 64, 64)),
-    "raft_small": volume("raft_small", (1, 3, 128, 128), (1, 3, 128, 128)),
+    **{
+        f"{name}_mobilenet": vision(f"{name}_mobilenet_v3_large", (1, 3, 96, 96), call=segment,
+                                    weights_backbone=None)
+        for name in ("deeplabv3", "lraspp")
+    },
+    "r3d_18": vision("r3d_18", (1, 3, 8, 64, 64)),
+    "raft_small": vision("raft_small", (1, 3, 128, 128), (1, 3, 128, 128)),
 }  # fmt: skip
 TIMM: Mapping[str, Build] = {
-    "vit_tiny": image("timm", "vit_tiny_patch16_224", img_size=96),
-    "mixer_s32": image("timm", "mixer_s32_224", 224),
-    "poolformer_s12": image("timm", "poolformer_s12"),
-    "levit_128s": image("timm", "levit_128s", 224),
-    "mobilevit_xxs": image("timm", "mobilevit_xxs"),
-    "ghostnet_050": image("timm", "ghostnet_050"),
-    "edgenext_xx_small": image("timm", "edgenext_xx_small"),
-    "maxvit_nano": image("timm", "maxvit_rmlp_nano_rw_256", 64, img_size=64),
-    "yolo-like with NMS": yolo_like(),
+    "vit_tiny": timm("vit_tiny_patch16_224", img_size=96),
+    "mixer_s32": timm("mixer_s32_224", 224),
+    "poolformer_s12": timm("poolformer_s12"),
+    "levit_128s": timm("levit_128s", 224),
+    "mobilevit_xxs": timm("mobilevit_xxs"),
+    "ghostnet_050": timm("ghostnet_050"),
+    "edgenext_xx_small": timm("edgenext_xx_small"),
+    "maxvit_nano": timm("maxvit_rmlp_nano_rw_256", 64, img_size=64),
+    "yolo-like with NMS": yolo_like(with_nms=True),
     "yolo-like end to end": yolo_like(with_nms=False),
 }
 TRANSFORMERS: Mapping[str, Build] = {
@@ -360,7 +307,10 @@ TRANSFORMERS: Mapping[str, Build] = {
     "mamba": exported("MambaConfig", "MambaForCausalLM", hidden_size=128, state_size=8,
                       num_hidden_layers=4, vocab_size=2048),
 }  # fmt: skip
-TORCH: Mapping[str, Build] = {"dlrm": recommender(), "voice activity": voice_activity()}
+TORCH: Mapping[str, Build] = {
+    "dlrm": convert(make_recommender),
+    "voice activity": convert(make_voice_activity),
+}
 NETWORKS: Mapping[str, tuple[str, Build]] = {
     name: (library, build)
     for library, networks in {

@@ -1,35 +1,31 @@
 """Learning curves of learned agents on problems that chose no setting.
 
-    python benchmarks/learning.py --data DIR --rows rows.jsonl          # runs what has no row yet
+    python benchmarks/learning.py --rows rows.jsonl          # runs what has no row yet
 
-DIR holds the inputs of dnn-partitioning; without it the six problems with little memory are left
-out. All begin with random placements, and are compared with annealing that does:
-``learning_tables.py`` has tables of the rows, and draws them.
+All begin with random placements, and are compared with annealing that does.
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
-import torch
 from common import (
     BY_RANK,
+    PARTITIONING,
     Meter,
     Row,
     combine,
     describe_env,
     describe_run,
     make_env,
-    make_parser,
-    run_missing,
+    run_benchmark,
     search,
 )
-from learning_tables import FLOOR
+from summaries import Describe, Tables, describe_mean, first, group_by, span, tabulate
 
 from placement_gym.base import FloatArray
 from placement_gym.bench.run import AgentSpec
@@ -49,10 +45,12 @@ POINTS = (100, 500, 2000)
 """Placements after which rows have the best and the mean; the last are a run's."""
 RECENT = 100
 """Placements that a mean is of."""
+FLOOR = "annealing"
+"""From random placements, as all others: what they are compared with."""
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
-
-
+MARKS = tuple(map(str, POINTS))
+PAPER = "hsdag paper"
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in ("logits", "graph-groups", "hsdag")},
     SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
@@ -61,40 +59,25 @@ ARMS: dict[str, AgentSpec] = {
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
     ),
     FLOOR: AgentSpec(FLOOR, {"start": "random"}),
-    "hsdag paper": AgentSpec("hsdag", {"preset": "paper"}),
+    PAPER: AgentSpec("hsdag", {"preset": "paper"}),
 }
 """Learned agents from random starts, and what they are compared with."""
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--rows", type=Path, required=True, help="file of rows, .jsonl")
-    parser.add_argument("--agents", default=";".join(ARMS), help="arms, separated by ;")
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    run_missing(options.rows, list_jobs(options), partial(learn, options.data))
+def list_jobs() -> Iterator[Row]:
+    """The runs of the page: five seeds, but one of the slowest agent where memory is scarce."""
+    arms = [arm for arm in ARMS if arm != PAPER]
+    yield from combine(seed=range(5), problem=(*SMALL, *LIMITED), arm=arms, budget=POINTS[-1:])
+    yield from combine(seed=range(1), problem=LIMITED, arm=[PAPER], budget=POINTS[-1:])
+    yield from combine(seed=range(5), problem=SMALL, arm=[PAPER], budget=POINTS[-1:])
 
 
-def list_jobs(options: argparse.Namespace) -> list[Row]:
-    """Fields of the runs that are wanted."""
-    choices = combine(
-        seed=range(options.seeds),
-        problem=(*SMALL, *(LIMITED if options.data else ())),
-        arm=options.agents.split(";"),
-        budget=[POINTS[-1]],
-    )
-    return list(choices)
-
-
-def load(data: Path | None, problem: str) -> DevicePlacementEnv:
+def load(problem: str) -> DevicePlacementEnv:
     """The environment of a problem; placements that do not fit are repaired."""
     if problem in SMALL:
         return make_env(problem, devices="hsdag-paper", observe_graph=False)
-    assert data is not None
     return make_env(
-        data / "latency-inputs" / f"{problem}.json",
+        PARTITIONING / "latency-inputs" / f"{problem}.json",
         devices="1cpu+4acc@0.2",
         granularity="op",
         schedule=BY_RANK,
@@ -116,9 +99,9 @@ class Recorder(Meter):
         super().record(assignment, speedup, error)
 
 
-def learn(data: Path | None, seed: int, problem: str, arm: str, budget: int) -> Row:
+def learn(seed: int, problem: str, arm: str, budget: int) -> Row:
     """Let an agent learn, and return how well it placed."""
-    return learn_in(load(data, problem), ARMS[arm], seed, budget)
+    return learn_in(load(problem), ARMS[arm], seed, budget)
 
 
 def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
@@ -145,5 +128,43 @@ def mean_before(latencies: FloatArray, n: int) -> float:
     return float(np.nanmean(latencies[max(n - RECENT, 0) : n]))
 
 
+def list_distances(rows: Sequence[Row]) -> list[Row]:
+    """How far the best of each agent is above annealing's in %, mean over problems.
+
+    Intervals of 95 % are over problems.
+    """
+    best = find_best(rows)
+
+    def above(n: str, mine: list[Row]) -> str:
+        agent, problems = mine[0]["arm"], group_by(mine, "problem")
+        return describe_mean([measure_distance(best, agent, one, n) for (one,) in problems], 1)
+
+    columns: dict[str, Describe] = {
+        "agent": first("arm", "`{}`"),
+        **{f"at {int(n):,}": partial(above, n) for n in MARKS},
+        "CPU s": lambda mine: span([row["cpu_s"] for row in mine], ".1f"),
+    }
+    return tabulate(rows, ["arm"], columns)
+
+
+def find_best(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:
+    """Mean over seeds of the best latency, ms: by agent and problem, then by placements."""
+    return {
+        key: {n: float(np.mean([row["best_ms"][n] for row in mine])) for n in MARKS}
+        for key, mine in group_by(rows, "arm", "problem").items()
+    }
+
+
+def measure_distance(
+    best: dict[tuple[str, str], dict[str, float]], agent: str, problem: str, n: str
+) -> float:
+    """How far an agent's best is above annealing's, in %."""
+    return 100.0 * (best[agent, problem][n] / best[FLOOR, problem][n] - 1.0)
+
+
+TABLES: Tables = {"distances": list_distances}
+"""Name -> the table on the page."""
+
+
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, learn)})

@@ -1,18 +1,13 @@
-"""Tables and the picture of the study ``measured``.
-
-python benchmarks/measured_tables.py docs/results/measured-rows.jsonl docs/results/measured.png
-"""
+"""Tables of the study ``measured``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 
-import matplotlib.pyplot as plt
 import numpy as np
-from common import Row, make_parser, read_rows
-from summaries import Tables, describe_mean, group_by
+from common import Row
+from summaries import Describe, Tables, first, group_by, interval, number, only, tabulate
 
 from placement_gym import Study
 from placement_gym.backends.verdicts import WITHIN_NOISE
@@ -26,14 +21,6 @@ SHORT = ("openvino-auto", "ppo", "placeto", "random-blocks", "hsdag", "rnn", "pr
 """Agents of the README's table."""
 BEDS = {TWO: 2, THREE: 3}
 """Test bed -> how many devices it has, by which its rows are known."""
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("rows", type=Path)
-    parser.add_argument("picture", type=Path)
-    options = parser.parse_args()
-    draw(read_rows(options.rows), options.picture)
 
 
 @cache
@@ -71,38 +58,42 @@ def score(mine: Sequence[Row]) -> Estimate:
     return bootstrap(interquartile_mean, speedups)
 
 
-def rank(rows: Sequence[Row], bed: str) -> dict[str, tuple[Estimate, list[Row]]]:
-    """Agent -> its score and runs on a test bed, the fastest first.
+def rank(rows: Sequence[Row], bed: str) -> list[Row]:
+    """The runs on a test bed with the score of their agent, those of the fastest agent first.
 
     Scores are over the models that every agent has run on.
     """
-    arms = {arm: mine for (arm,), mine in group_by(select(rows, bed), "arm").items()}
-    everywhere = set(NAMES).intersection(
-        *({row["model"] for row in mine} for mine in arms.values())
-    )
-    scored = {
-        arm: (score([row for row in mine if row["model"] in everywhere]), mine)
-        for arm, mine in arms.items()
+    runs = select(rows, bed)
+    arms = group_by(runs, "arm").values()
+    everywhere = set(NAMES).intersection(*({row["model"] for row in mine} for mine in arms))
+    scores = {
+        mine[0]["arm"]: score([row for row in mine if row["model"] in everywhere])
+        for mine in arms
         if everywhere
     }
-    return dict(sorted(scored.items(), key=lambda item: -item[1][0].value))
+    ranked = [row | {"score": scores[row["arm"]]} for row in runs if scores]
+    return sorted(ranked, key=lambda row: -row["score"].value)
 
 
 def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
     """What each agent found on each model, the mean over models, and how long a run took."""
-    lines = []
-    for arm, (estimate, mine) in rank(rows, bed).items():
-        line: Row = {"agent": f"`{arm}`"}
-        for model, name in NAMES.items():
-            values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
-            line[name] = describe_mean(values, digits=2)
-        line["IQM"] = f"{estimate.value:.2f}"
-        if estimate.low < estimate.high:  # not where each run is alone
-            line["IQM"] += f" ({estimate.low:.2f}, {estimate.high:.2f})"
-        line["placements"] = max(row["evaluations"] for row in mine)
-        line["minutes"] = f"{np.median([row['wall_s'] for row in mine]) / 60:.1f}"
-        lines.append(line)
-    return lines
+    columns: dict[str, Describe] = {
+        "agent": first("arm", "`{}`"),
+        **{
+            name: only(interval("speedup_vs_best_single", 2), "model", model)
+            for model, name in NAMES.items()
+        },
+        "IQM": lambda mine: describe_estimate(mine[0]["score"]),
+        "placements": number("evaluations", "d", max),
+        "minutes": lambda mine: f"{np.median([row['wall_s'] for row in mine]) / 60:.1f}",
+    }
+    return tabulate(rank(rows, bed), ["arm"], columns)
+
+
+def describe_estimate(estimate: Estimate) -> str:
+    """A mean, with its interval unless each run is alone."""
+    limits = f" ({estimate.low:.2f}, {estimate.high:.2f})"
+    return f"{estimate.value:.2f}" + limits * (estimate.low < estimate.high)
 
 
 def list_short(rows: Sequence[Row]) -> list[Row]:
@@ -142,39 +133,9 @@ def list_plans(rows: Sequence[Row]) -> list[Row]:
 
 TABLES: Tables = {
     "plans": list_plans,
-    "two": lambda rows: list_agents(rows, TWO),
-    "three": lambda rows: list_agents(rows, THREE),
+    "two": partial(list_agents, bed=TWO),
+    "three": partial(list_agents, bed=THREE),
     "short": list_short,
     "undecided": list_undecided,
 }
-"""Name -> what makes the table of rows."""
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw the speed-ups of all agents on both test beds, a mark for each model."""
-    ranks = {bed: arms for bed in BEDS if (arms := rank(rows, bed))}
-    size = (5.0 * len(ranks), 5.2)
-    figure, panels = plt.subplots(
-        1, len(ranks), figsize=size, layout="constrained", sharex=True, squeeze=False
-    )
-    for panel, (bed, arms) in zip(panels[0], ranks.items(), strict=True):
-        for place, (estimate, mine) in enumerate(arms.values()):
-            panel.plot([estimate.low, estimate.high], [place, place], color="black", lw=1.5)
-            panel.plot(estimate.value, place, "o", color="black", ms=5)
-            for number, model in enumerate(NAMES):
-                values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
-                panel.plot(values, [place] * len(values), "|", color=f"C{number}", ms=9)
-        panel.axvline(1.0, color="grey", lw=1, ls="--")
-        panel.set_yticks(range(len(arms)), list(arms))
-        panel.invert_yaxis()
-        panel.set(title=f"{BEDS[bed]} devices", xlabel="x the best single device, measured")
-        panel.spines[["top", "right"]].set_visible(False)
-    for number, model in enumerate(NAMES):
-        panels[0, 0].plot([], [], "|", color=f"C{number}", ms=9, label=NAMES[model])
-    panels[0, 0].plot([], [], "-o", color="black", ms=5, label="interquartile mean, 95 %")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=110)
-
-
-if __name__ == "__main__":
-    main()
+"""Name -> the table on the page."""

@@ -1,27 +1,28 @@
 """Rules and trained policies that choose plans, on the same traces of requests.
 
-    python benchmarks/online.py --rows requests.jsonl --rates 0.6,0.8,1,1.4 --seeds 5
-    python benchmarks/online.py --rows requests.jsonl --rates 0.8 --agents ppo --hidden
+    python benchmarks/online.py --rows requests.jsonl
+    python benchmarks/online.py --rows requests.jsonl --only agent=ppo seed=0
 
 Trainings are those of ``online_trainings.py``, at a rate of their own, and each seed is one; rules
-are played once. Static rules are searched on validation traces. A run that has a row is not
-repeated. ``train_s`` of a row is processor time, and so is ``decision_ms``, of ``predict``.
+are played once. Static rules are searched on validation traces. ``train_s`` of a row is processor
+time, and so is ``decision_ms``, of ``predict``. A gain is how much less the mean log slow-down is
+than that of the shortest completion on the same traces, with its 95 % interval over traces, of the
+mean of all trainings.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from time import process_time
 from typing import Any
 
 import numpy as np
-import torch
-from common import Row, make_parser, run_missing
+from common import Row, run_benchmark
 from online_trainings import LEARNERS, train
+from summaries import Tables, find_interval, group_by
 
+from placement_gym.base import FloatArray
 from placement_gym.envs.online import OnlineEnv
 from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.plans import PlanTable
@@ -30,40 +31,51 @@ from placement_gym.envs.online.rules import RULES, make_rule
 
 ENV_ID = "DevicePlacementOnline-v0"
 MODELS, DEVICES = "resnet,inception,vit,mobilenet", "docs/results/online/devices.json"
-AGENTS = (*RULES, "ppo", "clone-ppo", "clone")
 TRACES = 50
 SEARCHED = ("static", "resident")
 """Rules that are searched on traces, which must not be those that are played."""
 MEANS = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
 """Means over the requests of a trace. ``other``: not the plan of the shortest completion;
 ``spared``: such a one that loads less."""
+FLOOR = "shortest-completion"
+"""The rule that others are compared with."""
+NAMES = {
+    "static": "best static plan",
+    "resident": "resident partition",
+    "by-load": "fastest device by load",
+    FLOOR: "shortest completion",
+    "lookahead": "look-ahead",
+    "rollouts": "rollouts",
+    "clone": "clone of look-ahead",
+    "ppo": "PPO",
+    "clone-ppo": "PPO from the clone",
+    "a2c": "A2C",
+    "dqn": "DQN",
+    "recurrent-ppo": "RecurrentPPO",
+}
+"""Agent -> its name on the page."""
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
-    parser.add_argument("--rates", default="0.6,0.8,1,1.4", help="of what is played (%(default)s)")
-    parser.add_argument("--agents", default=",".join(AGENTS), help="%(default)s")
-    parser.add_argument("--seeds", type=int, default=5, help="of trainings (%(default)s)")
-    parser.add_argument("--budget", type=int, default=200_704, help="requests of a training")
-    parser.add_argument("--hidden", action="store_true", help="other programs are not seen")
-    run(parser.parse_args())
+def list_jobs() -> Iterator[Row]:
+    """The runs of the page."""
+    yield from plan((*RULES, "ppo", "clone-ppo", "clone"), rates=(0.6, 0.8, 1.0, 1.4))
+    yield from plan(["a2c"])
+    yield from plan(["ppo", "clone-ppo"], seeds=3, observe_load=False)
+    yield from plan(["recurrent-ppo"], seeds=3)
+    yield from plan(["dqn"], budget=200_064)
 
 
-def run(options: argparse.Namespace) -> list[Row]:
-    """Play what has no row; returns all rows."""
-    torch.set_num_threads(1)
-    plans = propose_plans(MODELS.split(","), DEVICES)
-    return run_missing(options.rows, list_jobs(options), partial(play, plans))
-
-
-def list_jobs(options: argparse.Namespace) -> Iterator[Row]:
-    """The fields of every run; rules have one seed, and no budget that could matter."""
-    hidden = {"observe_load": False} if options.hidden else {}
-    for rate in map(float, options.rates.split(",")):
-        for agent in options.agents.split(","):
-            seeds = range(1 if agent in RULES else options.seeds)
-            for seed in seeds:
+def plan(
+    agents: Iterable[str],
+    rates: Iterable[float] = (0.8,),
+    seeds: int = 5,
+    budget: int = 200_704,
+    **hidden: bool,
+) -> Iterator[Row]:
+    """The fields of runs; rules have one seed, and no budget that could matter."""
+    for rate in rates:
+        for agent in agents:
+            for seed in range(1 if agent in RULES else seeds):
                 yield {
                     "agent": agent,
                     "env": ENV_ID,
@@ -71,13 +83,19 @@ def list_jobs(options: argparse.Namespace) -> Iterator[Row]:
                     "model": MODELS,
                     "devices": DEVICES,
                     "seed": seed,
-                    "budget": 1 if agent in RULES else options.budget,
+                    "budget": 1 if agent in RULES else budget,
                 }
 
 
-def play(plans: PlanTable, **job: Any) -> Row:
+@cache
+def load_plans() -> PlanTable:
+    """The plans of the page."""
+    return propose_plans(MODELS.split(","), DEVICES)
+
+
+def play(**job: Any) -> Row:
     """Make or train a policy, and play the traces."""
-    env, began_s = OnlineEnv(plans=plans, **job["env_kwargs"]), process_time()
+    env, began_s = OnlineEnv(plans=load_plans(), **job["env_kwargs"]), process_time()
     policy = make_policy(job["agent"], job["seed"], job["budget"], env)
     train_s = round(process_time() - began_s, 1)
     *means, decision_ms = np.transpose([play_trace(env, policy, one) for one in range(TRACES)])
@@ -119,5 +137,47 @@ def list_values(env: OnlineEnv, seen: Seen, plan: int, reward: float, info: Row)
     return [-reward, info["slowdown"], info["late"], loaded_mb, other, spared]
 
 
+def read_simulated(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the four models, with what tells their tables' lines apart."""
+    return [
+        row | {"rate": row["env_kwargs"]["rate"], "sees": row["env_kwargs"].get("observe_load", 1)}
+        for row in rows
+        if row["model"] == MODELS
+    ]
+
+
+def list_rivals(rows: Sequence[Row]) -> list[Row]:
+    """A line for each rate: what learned policies gain over the rules that look ahead."""
+    runs = group_by([row for row in read_simulated(rows) if row["sees"]], "rate", "agent")
+    return [
+        {"rate": f"{rate:g}"}
+        | {
+            f"{NAMES[agent]} over {NAMES[rival]}": describe_gain(
+                runs[rate, rival][0], runs[rate, agent]
+            )
+            for rival in ("lookahead", "rollouts")
+            for agent in ("ppo", "clone-ppo")
+        }
+        for rate in sorted({rate for rate, _ in runs})
+    ]
+
+
+def measure_gains(floor: Row, runs: Sequence[Row]) -> FloatArray:
+    """(n_runs, n_traces) how much less the log slow-down of each run is."""
+    gains: FloatArray = np.array(floor["log_slowdown"]) - [run["log_slowdown"] for run in runs]
+    return gains
+
+
+def describe_gain(floor: Row, runs: Sequence[Row]) -> str:
+    """Their mean with its interval."""
+    gains = measure_gains(floor, runs)
+    low, high = find_interval(gains.mean(axis=0))
+    return f"{gains.mean():+.3f} ({low:+.3f}, {high:+.3f})"
+
+
+TABLES: Tables = {"rivals": list_rivals}
+"""Name -> the table on the page."""
+
+
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, play)})

@@ -9,22 +9,30 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from statistics import mean
+from collections.abc import Sequence
+from functools import partial
 from tempfile import TemporaryDirectory
 
-from common import BY_RANK, SIMULATED, Row, best_known_ms, describe_kwargs, make_env, make_parser
+import numpy as np
+from common import (
+    BY_RANK,
+    PARTITIONING,
+    RESULTS,
+    SIMULATED,
+    Row,
+    best_known_ms,
+    describe_kwargs,
+    make_env,
+    make_parser,
+)
+from summaries import Describe, first, make_table, only, tabulate
 
 from placement_gym.bench.run import read_columns
 from placement_gym.bench.run.row_columns import COLUMNS
 from placement_gym.bench.study import Study, run_study
 from placement_gym.version import VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "docs" / "results"
-ROWS, PAGE = FOLDER / "releases.jsonl.xz", FOLDER / "floors" / "floors.md"
-DATA = ROOT / "tests" / "data" / "dnn-partitioning"
+ROWS, PAGE = RESULTS / "releases.jsonl.xz", RESULTS / "floors" / "floors.md"
 INPUTS = (
     "LayerGraphs/bert24_inference",
     "LayerGraphs/resnet50_inference",
@@ -34,7 +42,6 @@ INPUTS = (
     "OperatorGraphs/resnet50_inference",
 )
 AGENTS = ("heft", "hill-climb", "annealing", "search")
-SEEDS, BUDGET = 10, 100
 DEVICES, SETTING = "1cpu+2acc@0.3", {"granularity": "op", "schedule": BY_RANK}
 KEPT = (*COLUMNS, "latency_ms", "error")
 """Columns of rows, with the model."""
@@ -53,30 +60,22 @@ def main() -> None:
 
 def run_release() -> None:
     """Run all agents, and add their rows, which name the model as the page does."""
-    os.environ["DNN_PARTITIONING"] = str(DATA)
+    os.environ["DNN_PARTITIONING"] = str(PARTITIONING)
+    models = {f"${{DNN_PARTITIONING}}/latency-inputs/{name}.json": name for name in INPUTS}
+    study = Study(env=SIMULATED, env_kwargs=SETTING, models=[*models], devices=[DEVICES],
+                  agents=AGENTS, seeds=10, budget=100)  # fmt: skip
     rows = [row for row in read_columns(ROWS) if row["version"] != VERSION]
-    for name in INPUTS:
-        study = Study.of(
-            {
-                "env": SIMULATED,
-                "env_kwargs": SETTING,
-                "models": [f"${{DNN_PARTITIONING}}/latency-inputs/{name}.json"],
-                "devices": [DEVICES],
-                "agents": AGENTS,
-                "seeds": SEEDS,
-                "budget": BUDGET,
-            }
-        )
-        with TemporaryDirectory() as folder:
-            for row in run_study(study, folder):
-                kept = {column: row[column] for column in KEPT}
-                rows.append({"model": name} | kept | describe_kwargs(row["env_kwargs"]))
+    with TemporaryDirectory() as folder:
+        for row in run_study(study, folder):
+            env = describe_kwargs(row["env_kwargs"])
+            kept = {column: row[column] for column in KEPT}
+            rows.append({"model": models[env["env_kwargs"]["model"]]} | kept | env)
     ROWS.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
 def find_known_ms(name: str) -> float:
     """The lowest latency that is known of an input, ms."""
-    path = DATA / "latency-inputs" / f"{name}.json"
+    path = PARTITIONING / "latency-inputs" / f"{name}.json"
     found = best_known_ms(make_env(path, devices=DEVICES, **SETTING))
     assert found is not None
     return found
@@ -89,34 +88,33 @@ def write_page(text: str, rows: Sequence[Row]) -> str:
 
 
 def write_table(rows: Sequence[Row]) -> str:
-    """For each release a line an agent, with the mean gap on every problem."""
+    """For each release a line an agent, with the mean gap in % on every problem."""
     known = {name: find_known_ms(name) for name in INPUTS}
-    header = ["release", "agent", *(name.removesuffix("_inference") for name in INPUTS), "mean"]
-    lines = [header, ["---", "---", *["---:"] * (len(INPUTS) + 1)]]
-    for version in dict.fromkeys(row["version"] for row in rows):
-        lines += list(write_release([row for row in rows if row["version"] == version], known))
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    versions = [*dict.fromkeys(row["version"] for row in rows)]
+    gaps = [
+        row | {"gap": 100.0 * ((row["latency_ms"] or np.nan) / known[row["model"]] - 1.0)}
+        for row in rows
+        if row["agent"] in AGENTS
+    ]
+    gaps.sort(key=lambda row: (versions.index(row["version"]), AGENTS.index(row["agent"])))
+
+    def describe(failed: str, mine: list[Row]) -> str:
+        gap = np.mean([row["gap"] for row in mine])
+        return failed if np.isnan(gap) else f"{gap:.1f}"
+
+    columns: dict[str, Describe] = {
+        "release": lambda mine: f"{mine[0]['version']} ({mine[0]['commit'][:7]})",
+        "agent": first("agent"),
+        **{
+            name.removesuffix("_inference"): only(partial(describe, "failed"), "model", name)
+            for name in INPUTS
+        },
+        "mean": partial(describe, ""),
+    }
+    lines = [[*line.values()] for line in tabulate(gaps, ["version", "agent"], columns)]
+    table = make_table(lines, *columns, numbers=len(columns) - 2)
     best = ", ".join(f"{name} {known[name]:.6g}" for name in INPUTS)
     return f"{table}\n\nBest known latencies, ms: {best}.\n"
-
-
-def write_release(rows: Sequence[Row], known: dict[str, float]) -> Iterator[list[str]]:
-    for agent in AGENTS:
-        gaps = [measure_gap(rows, agent, name, known[name]) for name in INPUTS]
-        commit = next((row["commit"] for row in rows if row["agent"] == agent), None)
-        if commit is not None:
-            complete = [gap for gap in gaps if gap is not None]
-            total = f"{mean(complete):.1f}" if len(complete) == len(gaps) else ""
-            cells = ["failed" if gap is None else f"{gap:.1f}" for gap in gaps]
-            yield [f"{rows[0]['version']} ({commit[:7]})", agent, *cells, total]
-
-
-def measure_gap(rows: Sequence[Row], agent: str, model: str, known_ms: float) -> float | None:
-    """Mean distance to the best known latency in percent, None if a run failed."""
-    runs = [row for row in rows if row["agent"] == agent and row["model"] == model]
-    if not runs or any(row["error"] or row["latency_ms"] is None for row in runs):
-        return None
-    return mean(100.0 * (row["latency_ms"] / known_ms - 1.0) for row in runs)
 
 
 if __name__ == "__main__":

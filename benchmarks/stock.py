@@ -1,8 +1,6 @@
-r"""Stock algorithms of Stable-Baselines3 and sb3-contrib on the main environments.
+"""Stock algorithms of Stable-Baselines3 and sb3-contrib on the main environments.
 
-    python benchmarks/stock.py --rows rows.jsonl                        # runs what has no row yet
-    python benchmarks/stock.py --rows rows.jsonl --parts limits         # a part of it alone
-    python benchmarks/stock.py --rows rows.jsonl --picture stock.png    # draws the rows
+    python benchmarks/stock.py --rows rows.jsonl
 
 Settings were chosen on the problems of ``VALIDATION``. Seconds are of this process and of learning
 alone: episodes that are played in between are neither timed nor counted.
@@ -14,17 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import gymnasium as gym
-import matplotlib.pyplot as plt
 import numpy as np
 import sb3_contrib
 import stable_baselines3
-import torch
 from common import (
     SIMULATED,
     Meter,
@@ -34,17 +28,24 @@ from common import (
     describe_kwargs,
     describe_run,
     make_env,
-    make_parser,
-    read_rows,
-    run_missing,
+    run_benchmark,
     search,
 )
-from rich.progress import track
 from scipy import stats
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
-from summaries import Tables, describe_mean, group_by
+from summaries import (
+    Describe,
+    Tables,
+    describe_mean,
+    first,
+    group_by,
+    interval,
+    number,
+    only,
+    tabulate,
+)
 
 import placement_gym
 from placement_gym.base import MAX_INTEGER
@@ -137,8 +138,6 @@ PLACEMENTS = 4_032
 """Evaluations of agents that search or learn, as of the training all at once."""
 MARKS = (0, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
 """Steps after which a policy plays an episode, besides the end; at the first it is untrained."""
-FIRST = 100
-"""Where the picture shows episodes before learning, as its steps are logarithmic."""
 ROUNDED = 1 - 1e-9
 """Ratios from which on two latencies are the same."""
 FLOOR, PROVEN = "greedy", "min-cut"
@@ -168,48 +167,22 @@ CELLS: dict[str, Row] = {
     "3 devices, `event`": {"devices": "cpu+2dgpu", "schedule": "event"},
 }
 """Devices and schedules."""
-PARTS: dict[str, Sequence[Row]] = {
-    "models": [
-        {"cell": [UNLIMITED], "model": MODELS, "arm": arms, "seed": range(seeds)}
-        for arms, seeds in (
-            ((*RULES, PROVEN), 1),
-            (TRAININGS, 5),
-            (("hsdag", "placeto"), 5),
-            (ZERO_SHOT, 5),
-        )
-    ],
-    "limits": [
-        {"cell": [cell], "model": models, "arm": arms, "seed": range(seeds)}
-        for models in (VALIDATION, MODELS)
-        for cell, about in [*CELLS.items()][1:]
-        for arms, seeds in (
-            (RULES, 1),
-            (PARALLEL if "schedule" in about else LIMITED, 3),
-        )
-    ],
-    "large": [
-        {"cell": ["3 devices, 30 % each"], "model": LARGE, "arm": arms, "seed": range(seeds)}
-        for arms, seeds in ((RULES, 1), (LIMITED, 3))
-    ],
-}
-"""Part -> runs: every combination of the choices."""
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, required=True, help="file of rows, .jsonl")
-    parser.add_argument("--parts", default=",".join(PARTS), help="%(default)s")
-    parser.add_argument("--seeds", type=int, default=5, help="at most (%(default)s)")
-    parser.add_argument("--picture", type=Path, help="draw the rows, and run nothing")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.picture:
-        draw(read_rows(options.rows), options.picture)
-        return
-    parts = [choices for part in options.parts.split(",") for choices in PARTS[part]]
-    jobs = [job for choices in parts for job in combine(**choices) if job["seed"] < options.seeds]
-    jobs.sort(key=lambda job: int(job["seed"]))  # one that is stopped has run all arms
-    run_missing(options.rows, track(jobs, "runs"), run)
+def list_jobs() -> list[Row]:
+    """The runs of the page, those of a seed together: one that is stopped has run all arms."""
+    base = {"cell": [UNLIMITED], "model": MODELS}
+    jobs = [*combine(**base, arm=(*RULES, PROVEN), seed=[0])]
+    jobs += combine(**base, arm=(*TRAININGS, "hsdag", "placeto", *ZERO_SHOT), seed=range(5))
+    for models, cells in (
+        ((*VALIDATION, *MODELS), [*CELLS][1:]),
+        (LARGE, ["3 devices, 30 % each"]),
+    ):
+        jobs += combine(cell=cells, model=models, arm=RULES, seed=[0])
+        for cell in cells:
+            arms = PARALLEL if "schedule" in CELLS[cell] else LIMITED
+            jobs += combine(cell=[cell], model=models, arm=arms, seed=range(3))
+    return sorted(jobs, key=lambda job: int(job["seed"]))
 
 
 def run(cell: str, model: str, arm: str, seed: int) -> Row:
@@ -219,8 +192,8 @@ def run(cell: str, model: str, arm: str, seed: int) -> Row:
     env, agent = make_env(model, observe_graph=False, **CELLS[cell]), AgentSpec(arm)
     meter = Meter(env.backend, [PLACEMENTS])
     made = search(env, meter, agent, seed, PLACEMENTS)
-    about = describe_run(describe_env(env), agent, seed, PLACEMENTS, meter)
-    return about | {"single_ms": find_single_ms(env), "greedy": [(meter.n, play(env, made))]}
+    row = describe_run(describe_env(env), agent, seed, PLACEMENTS, meter)
+    return row | {"single_ms": find_single_ms(env), "greedy": [(meter.n, play(env, made))]}
 
 
 def learn(training: Training, model: str, about: Row, seed: int) -> Row:
@@ -300,76 +273,74 @@ def find_single_ms(env: DevicePlacementEnv) -> float:
     return env.singles.of_device(device).latency_ms
 
 
-def read_final(row: Row) -> float:
-    """The speed-up of the last episode."""
-    return float(row["greedy"][-1][1])
+def read_speedups(rows: Sequence[Row]) -> list[Row]:
+    """Rows with speed-ups: of the last and the first episode, and of the fastest placement."""
+    return [
+        row
+        | {
+            "final": float(row["greedy"][-1][1]),
+            "untrained": float(row["greedy"][0][1]),
+            "best": float(row["single_ms"] / row["latency_ms"]),
+        }
+        for row in rows
+    ]
 
 
-def read_untrained(row: Row) -> float:
-    """The speed-up of the first episode."""
-    return float(row["greedy"][0][1])
-
-
-def read_best(row: Row) -> float:
-    """The speed-up of the fastest placement that was evaluated."""
-    return float(row["single_ms"] / row["latency_ms"])
-
-
-def average(rows: Sequence[Row], read: Callable[[Row], float]) -> list[float]:
+def average(key: str, rows: Sequence[Row]) -> list[float]:
     """Geometric means over models, for each seed."""
-    return [float(stats.gmean([*map(read, mine)])) for mine in group_by(rows, "seed").values()]
+    seeds = group_by(rows, "seed").values()
+    return [float(stats.gmean([row[key] for row in mine])) for mine in seeds]
 
 
 def list_models(rows: Sequence[Row]) -> list[Row]:
     """What each arm reached on HSDAG's models, with 95 % intervals over seeds."""
-    lines = []
-    for (arm,), mine in group_by(select(rows, UNLIMITED, MODELS), "arm").items():
-        training = LEARNED.get(arm)
-        line: Row = {"arm": arm if training else f"`{arm}`"}
-        line["steps"] = f"{training.steps:,}" if training else ""
-        runs = group_by(mine, "model")
-        for model in MODELS:
-            line[model] = describe_mean([*map(read_final, runs[model,])], digits=4)
-        line["mean"] = describe_mean(average(mine, read_final), digits=4)
-        line["best seen"] = f"{np.mean(average(mine, read_best)):.4f}"
-        line["untrained"] = f"{np.mean(average(mine, read_untrained)):.2f}" if training else ""
-        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
-        line["runs"] = len(mine)
-        lines.append(line)
-    return lines
+
+    def name_steps(mine: list[Row]) -> str:
+        return f"{LEARNED[arm].steps:,}" if (arm := mine[0]["arm"]) in LEARNED else ""
+
+    def untrained(mine: list[Row]) -> str:
+        return f"{np.mean(average('untrained', mine)):.2f}" if mine[0]["arm"] in LEARNED else ""
+
+    columns: dict[str, Describe] = {
+        "arm": lambda mine: mine[0]["arm"] if mine[0]["arm"] in LEARNED else f"`{mine[0]['arm']}`",
+        "steps": name_steps,
+        **{model: only(interval("final", 4), "model", model) for model in MODELS},
+        "mean": lambda mine: describe_mean(average("final", mine), 4),
+        "best seen": lambda mine: f"{np.mean(average('best', mine)):.4f}",
+        "untrained": untrained,
+        "CPU s": number("cpu_s", ".1f"),
+        "runs": len,
+    }
+    return tabulate(read_speedups(select(rows, UNLIMITED, MODELS)), ["arm"], columns)
 
 
 def list_limits(rows: Sequence[Row]) -> list[Row]:
     """Policies where devices hold a part of the weights, or work in parallel, and rules."""
-    lines = []
-    for (name, models), cell in product(SETS.items(), [*CELLS][1:]):
-        arms = group_by(select(rows, cell, models), "arm")
-        for arm, training in (LIMITED | PARALLEL).items():
-            if not (mine := arms.get((arm,), [])):
-                continue
-            played = {row["model"] for row in mine}
-            rules = {
-                rule: {
-                    row["model"]: read_final(row) for row in arms[rule,] if row["model"] in played
-                }
-                for rule in RULES
-            }
-            shares = np.array([read_final(row) / rules[FLOOR][row["model"]] for row in mine])
-            lines.append(
-                {
-                    "devices": cell,
-                    "problems": f"{len(played)} {name}",
-                    **{
-                        f"`{rule}`": f"{stats.gmean([*of.values()]):.3f}"
-                        for rule, of in rules.items()
-                    },
-                    "policy": f"{training.algorithm} {stats.gmean([*map(read_final, mine)]):.3f}",
-                    "best seen": f"{stats.gmean([*map(read_best, mine)]):.3f}",
-                    "least, over `greedy`": f"{shares.min():.3f}",
-                    "at or above `greedy`": f"{(shares > ROUNDED).sum()} of {len(shares)}",
-                }
-            )
-    return lines
+    sets = {model: name for name, models in SETS.items() for model in models}
+    ruled = {(row["cell"], row["model"], row["arm"]): row["greedy"][-1][1]
+             for row in rows if row["arm"] in RULES}  # fmt: skip
+    order = [(name, cell, arm) for name in SETS for cell in CELLS for arm in LIMITED | PARALLEL]
+    runs = [
+        row
+        | {"set": sets[row["model"]]}
+        | {rule: ruled[row["cell"], row["model"], rule] for rule in RULES}
+        for row in read_speedups([row for row in rows if row["arm"] in LIMITED | PARALLEL])
+    ]
+    runs = [run | {"share": run["final"] / run[FLOOR]} for run in runs]
+    runs.sort(key=lambda run: order.index((run["set"], run["cell"], run["arm"])))
+    mean = partial(number, form=".3f", of=stats.gmean)
+    columns: dict[str, Describe] = {
+        "devices": first("cell"),
+        "problems": lambda mine: f"{len(group_by(mine, 'model'))} {mine[0]['set']}",
+        **{f"`{rule}`": mean(rule) for rule in RULES},
+        "policy": lambda mine: f"{LEARNED[mine[0]['arm']].algorithm} {mean('final')(mine)}",
+        "best seen": mean("best"),
+        "least, over `greedy`": number("share", ".3f", min),
+        "at or above `greedy`": lambda mine: (
+            f"{sum(run['share'] > ROUNDED for run in mine)} of {len(mine)}"
+        ),
+    }
+    return tabulate(runs, ("set", "cell", "arm"), columns)
 
 
 def select(rows: Sequence[Row], cell: str, models: Sequence[str]) -> list[Row]:
@@ -378,7 +349,7 @@ def select(rows: Sequence[Row], cell: str, models: Sequence[str]) -> list[Row]:
 
 
 TABLES: Tables = {"models": list_models, "limits": list_limits}
-"""Name -> what makes the table of rows."""
+"""Name -> the table on the page."""
 
 
 def write_programs(part: str) -> str:
@@ -387,26 +358,5 @@ def write_programs(part: str) -> str:
     return "\n".join(one.write() for one in trainings.values())
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw a panel for each of HSDAG's models: speed-ups of policies as they learn."""
-    shown = [row for row in select(rows, UNLIMITED, MODELS) if row["arm"] not in ZERO_SHOT]
-    figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
-    for (model,), panel in zip(group_by(shown, "model"), panels, strict=True):
-        arms = group_by([row for row in shown if row["model"] == model], "arm")
-        for number, arm in enumerate(arm for arm in TRAININGS if (arm,) in arms):
-            # Trainings of an arm play after the same steps.
-            steps, values = np.moveaxis(np.array([row["greedy"] for row in arms[arm,]]), 2, 0)
-            marks = np.maximum(steps[0], FIRST)
-            dashes = ("-o", "--s")[number % 2]  # PPO with and without masks is the same here
-            panel.plot(marks, values.mean(axis=0), dashes, ms=3, color=f"C{number}", label=arm)
-            panel.fill_between(marks, values.min(0), values.max(0), color=f"C{number}", alpha=0.12)
-        for arm, dashes in ((FLOOR, "--"), (PROVEN, ":")):
-            panel.axhline(read_final(arms[arm,][0]), ls=dashes, color="black", lw=1, label=arm)
-        panel.set(title=model, xscale="log", xlabel="steps, first before learning")
-    panels[0].set_ylabel("deterministic episode,\nx the best single device")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    figure.savefig(path, dpi=110)
-
-
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, run)})

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
 from common import Meter, search
-from stream_tables import BLIND, SEARCH, TIMES_MS, WRONG
-from stream_trainings import Draw, load_policies
+from numpy.typing import NDArray
 
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.bench.run import AgentSpec
@@ -36,6 +34,12 @@ from placement_gym.solvers.list_policy import (
 )
 from placement_gym.solvers.search import anytime
 
+TIMES_MS = (1, 3, 10, 30, 100, 300, 1000)
+"""When the best answer of an arm is looked at."""
+WRONG = "list-policy, one, other statistics"
+"""Arm that shows what statistics are worth, and is no way to place a graph."""
+Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
+"""Draws so many actions for statistics, the most likely one first."""
 Answers = list[tuple[str, float, float]]
 """Label, latency in ms and CPU seconds of each answer of an arm."""
 Arm = Callable[[StreamProblem, int], Answers]
@@ -44,17 +48,6 @@ SAMPLES, BLOCKS = (1, 8, 20, 100, 1000), (10, 100)
 """Numbers of list schedules, and of placements in random blocks."""
 ANNEALED = 300
 """Evaluations over which annealing cools, more than it has time for."""
-
-
-def list_trained(folder: Path) -> dict[str, Arm]:
-    """HEFT, weights that are not trained, and the policies of a folder, by name."""
-    arms: dict[str, Arm] = {
-        "HEFT": partial(run_solver, solve_heft),
-        "neutral weights": partial(run_lists, draw_neutral, (1,)),
-        "random weights": partial(run_lists, None, (1, 20)),
-    }
-    policies = load_policies(folder)
-    return arms | {name: partial(run_lists, draw, sizes) for name, draw, sizes in policies}
 
 
 def draw_neutral(_: Any, number: int, __: np.random.Generator) -> FloatArray:
@@ -74,12 +67,12 @@ def list_arms(env: StreamEnv) -> dict[str, Arm]:
         WRONG: partial(run_lists, one, (1,), others=env),
         "list-policy, many": partial(run_lists, many, SAMPLES),
         "annealing": run_annealing,
-        SEARCH: partial(run_search, True),
-        BLIND: partial(run_search, False),
+        "search": partial(run_search, True),
+        "search without learned starts": partial(run_search, False),
     }
 
 
-def list_floors() -> dict[str, Arm]:
+def list_rules(_: StreamEnv) -> dict[str, Arm]:
     """List schedules that need neither weights nor learning, by name."""
     return {
         "earliest finish": partial(run_solver, earliest_finish),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ from scipy import stats
 
 from placement_gym.base import FloatArray, IntArray
 
-ProblemName = tuple[str, str]
-"""Model and devices."""
 Describe = Callable[[list[Row]], object]
 """Text or number for the rows of a group."""
+Columns = Mapping[str, Describe]
+"""Headers of a table, and what stands below them."""
 Tables = Mapping[str, Callable[[Sequence[Row]], list[Row]]]
 """Name -> a table of rows, as its lines."""
-Scores = dict[tuple[str, str, int], float]
-"""Score of each run by problem, two strings, and seed."""
 Parts = Sequence[Sequence[float] | FloatArray]
 """The values of each problem's runs."""
 Interval = tuple[float, float]
@@ -30,9 +27,9 @@ Interval = tuple[float, float]
 N_RESAMPLES = 2000
 
 
-def print_table(lines: Iterable[Row], title: str = "") -> None:
-    """Print a table in Markdown, whose columns are the keys of the first line."""
-    table = Table(title=title, box=MARKDOWN)
+def print_table(lines: Iterable[Row]) -> None:
+    """Print a table whose columns are the keys of the first line."""
+    table = Table(box=MARKDOWN)
     for number, line in enumerate(lines):
         for name in () if number else line:
             table.add_column(name)
@@ -40,14 +37,18 @@ def print_table(lines: Iterable[Row], title: str = "") -> None:
     Console(width=400).print(table)
 
 
-def describe_groups(
-    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe]
-) -> list[Row]:
-    """A line for each group of rows with equal values of some keys: these, and columns."""
+def make_table(lines: Iterable[Sequence[object]], *header: str, numbers: int = 0) -> str:
+    """A table in Markdown; so many of its last columns are to the right."""
+    rule = ["---"] * (len(header) - numbers) + ["---:"] * numbers
+    rows = (header, rule, *lines)
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def tabulate(rows: Iterable[Row], keys: Sequence[str], columns: Columns) -> list[Row]:
+    """A line for each group of rows with equal values of some keys: what columns say of them."""
     return [
-        dict(zip(keys, values, strict=True))
-        | {name: describe(mine) for name, describe in columns.items()}
-        for values, mine in group_by(rows, *keys).items()
+        {name: describe(mine) for name, describe in columns.items()}
+        for mine in group_by(rows, *keys).values()
     ]
 
 
@@ -59,14 +60,40 @@ def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]
     return groups
 
 
-def columns_of(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, Describe]:
+def pivot(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, Describe]:
     """A column for each value of a key: what ``describe`` says of the rows that have it, if any."""
+    return {str(value): only(describe, key, value) for (value,) in group_by(rows, key)}
 
-    def describe_those(value: object, group: list[Row]) -> object:
-        mine = [row for row in group if row[key] == value]
+
+def only(describe: Describe, key: str, value: object) -> Describe:
+    """What ``describe`` says of the rows with a value of a key, nothing if there are none."""
+
+    def describe_those(rows: list[Row]) -> object:
+        mine = [row for row in rows if row[key] == value]
         return describe(mine) if mine else ""
 
-    return {str(value): partial(describe_those, value) for (value,) in group_by(rows, key)}
+    return describe_those
+
+
+def first(key: str, form: str = "{}") -> Describe:
+    """The value that all rows of a group have."""
+    return lambda rows: form.format(rows[0][key])
+
+
+def number(key: str, form: str, of: Callable[[Any], float] = np.mean) -> Describe:
+    """One number for the values of a key, their mean unless another one is named."""
+    return lambda rows: format(of([row[key] for row in rows]), form)
+
+
+def interval(key: str, digits: int = 3) -> Describe:
+    """The mean of the values of a key, see ``describe_mean``."""
+    return lambda rows: describe_mean([row[key] for row in rows], digits)
+
+
+def span(values: Sequence[float], form: str) -> str:
+    """The least and the greatest value; one if they read the same."""
+    least, most = format(min(values), form), format(max(values), form)
+    return least if least == most else f"{least} to {most}"
 
 
 def describe_mean(values: Sequence[float], digits: int = 3) -> str:
@@ -75,34 +102,44 @@ def describe_mean(values: Sequence[float], digits: int = 3) -> str:
     if n < 2:
         return f"{np.mean(values):.{digits}f}" if n else ""
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
-    return f"{np.mean(values):.{digits}f} +- {half:.{digits}f}"
+    return f"{np.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
-def compare_scores(
-    scores: Scores, others: Scores, of: str, problems: Sequence[ProblemName]
-) -> dict[str, str]:
-    """Cells of mean score, and of differences in points to runs of the same problem and seed.
+def compare_arms(rows: Iterable[Row], floor: str, columns: Columns) -> list[Row]:
+    """A line for each arm, the best first: its score, and points above the floor's, run by run.
 
     Of the two intervals of 95 % the first is of these runs; for the second problems are drawn, too,
     and then their runs.
+
+    Args:
+        rows: Each has the ``score`` of a run of an ``arm`` on a ``problem`` with a ``seed``.
+        floor: The arm that others are compared with.
+        columns: Further ones.
     """
-    cells = {"score": f"{average(scores, problems):.3f}", f"above {of} (95 %)": "-"}
-    cells["problems drawn, too"] = "-"
-    shared = sorted(set(scores) & set(others))
-    if len(shared) > 1 and scores is not others:
-        points = 100.0 * np.array([scores[key] - others[key] for key in shared])
-        parts = [points[[k[:2] == one for k in shared]] for one in sorted({k[:2] for k in shared})]
-        low, high = find_interval(points)
-        least, most = find_interval_over_problems(parts)
-        cells[f"above {of} (95 %)"] = f"{points.mean():+.1f} ({low:+.1f}, {high:+.1f})"
-        cells["problems drawn, too"] = f"({least:+.1f}, {most:+.1f})"
-    return cells
+    arms = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
+    above, drawn_too = f"above {floor} (95 %)", "problems drawn, too"
+    floors = {(row["problem"], row["seed"]): row["score"] for row in arms.get(floor, [])}
+    lines = []
+    for arm in sorted(arms, key=lambda arm: -average(arms[arm])):
+        line: Row = {"arm": arm, "score": f"{average(arms[arm]):.3f}", above: "-", drawn_too: "-"}
+        scores = {(row["problem"], row["seed"]): row["score"] for row in arms[arm]}
+        shared = sorted(scores.keys() & floors.keys())
+        if len(shared) > 1 and arm != floor:
+            points = 100.0 * np.array([scores[run] - floors[run] for run in shared])
+            problems = dict.fromkeys(problem for problem, _ in shared)
+            parts = [points[[one == problem for one, _ in shared]] for problem in problems]
+            low, high = find_interval(points)
+            least, most = find_interval_over_problems(parts)
+            line[above] = f"{points.mean():+.1f} ({low:+.1f}, {high:+.1f})"
+            line[drawn_too] = f"({least:+.1f}, {most:+.1f})"
+        lines.append(line | {name: describe(arms[arm]) for name, describe in columns.items()})
+    return lines
 
 
-def average(scores: Scores, problems: Sequence[ProblemName]) -> float:
-    """Mean over problems of the means over their seeds."""
-    each = [[value for key, value in scores.items() if key[:2] == one] for one in problems]
-    return float(np.mean([np.mean(part) for part in each]))
+def average(rows: Iterable[Row]) -> float:
+    """Mean over problems of the means over their runs."""
+    groups = group_by(rows, "problem").values()
+    return float(np.mean([np.mean([row["score"] for row in mine]) for mine in groups]))
 
 
 def find_interval(values: FloatArray) -> Interval:

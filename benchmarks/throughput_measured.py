@@ -1,8 +1,7 @@
 """Requests a second on two one-thread CPU devices: a split, and what it has to beat.
 
-    python benchmarks/throughput_measured.py --model resnet --rows rows.jsonl
-    python benchmarks/throughput_measured.py --model gpt --scenario chat-16-8 --rows rows.jsonl
-    python benchmarks/throughput_measured.py --model resnet:2 bert-8 --rows rows.jsonl
+    python benchmarks/throughput_measured.py --rows rows.jsonl
+    python benchmarks/throughput_measured.py --rows rows.jsonl --only model=resnet
 
 The split is the exact contiguous one of a quick profile. Arms are compiled three times and timed in
 turns; adds a row for each arm. Rates of tables are medians of compilations and windows; ± is half
@@ -11,24 +10,21 @@ of the 95 % interval of a median ratio.
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from common import Row, append_row, describe_placement, make_parser
+from common import Row, describe_placement, run_benchmark
 from summaries import Tables
 
-from placement_gym.backends.measured import MeasuredBackend, build_measured_backend, load_or_measure
+from placement_gym.backends.measured import build_measured_backend, load_or_measure
 from placement_gym.backends.measured.in_flight import InFlight
 from placement_gym.backends.measured.throughput import ThroughputCompiler
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import FloatArray, IntArray
-from placement_gym.bench.run.provenance import origin
 from placement_gym.hardware import PRESETS, DeviceSpec
 from placement_gym.models import ModelSpec
 from placement_gym.solvers.pipelines import exact_pipeline
@@ -40,21 +36,19 @@ BEST = "one device, two streams"
 """The rival of a split."""
 N_COMPILATIONS, N_ROUNDS, WINDOW = 3, 6, 8
 """Compilations of each arm, windows of each compilation, and results of a window."""
+MODELS = {"resnet": None, "gpt": "chat-16-8", "resnet:2+bert-8": None}
+"""Models, several at once with a +, and the scenario of one with state."""
 
 
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, default=Path("rows.jsonl"), help="%(default)s")
-    parser.add_argument("--model", nargs="+", default=["resnet"], help="one, or several at once")
-    parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
-    options = parser.parse_args()
-    for row in measure_arms(options):
-        append_row(options.rows, row)
+def list_jobs() -> Iterator[Row]:
+    """The models."""
+    return ({"model": model, "scenario": scenario} for model, scenario in MODELS.items())
 
 
-def measure_arms(options: Namespace) -> list[Row]:
+def measure(model: str, scenario: str | None) -> list[Row]:
     """The rows of a model."""
-    spec = ModelSpec(options.model, "fused", scenario=options.scenario)
+    names = model.split("+")
+    spec = ModelSpec(names, "fused", scenario=scenario)
     backend: Any = build_measured_backend(spec, PAIR, isolate=False)
     worker = backend.engine.worker
     split = exact_pipeline(backend.problem, load_or_measure(backend, quick=True))
@@ -67,7 +61,24 @@ def measure_arms(options: Namespace) -> list[Row]:
         with worker.lock():
             samples.append(time_in_turns(list(compiled.values())))
         print(f"{number + 1} of {N_COMPILATIONS} compilations", flush=True)
-    return summarize(arms, np.stack(samples, axis=1), describe_run(backend, split, options))
+    facts = {
+        "agent": "dp",
+        "kwargs": {},
+        "env": "DevicePlacement-v0",
+        "env_kwargs": {
+            "model": names if len(names) > 1 else model,
+            "scenario": scenario,
+            "devices": [spec.to_json() for spec in PAIR],
+            "granularity": "fused",
+            "objective": "throughput",
+        },
+        "seed": 0,
+        "budget": 1,
+        "curve": [],
+        "placement": describe_placement(backend.problem, split),
+        "cpu_s": round(process_time(), 1),
+    }
+    return [facts | row for row in summarize(arms, np.stack(samples, axis=1))]
 
 
 def compile_arms(worker: Worker, split: IntArray) -> dict[str, InFlight]:
@@ -119,37 +130,12 @@ def time_in_turns(arms: Sequence[InFlight]) -> FloatArray:
     return samples
 
 
-def describe_run(backend: MeasuredBackend, split: IntArray, options: Namespace) -> Row:
-    """The fields that all rows of a model share."""
-    asked = {
-        "model": options.model if len(options.model) > 1 else options.model[0],
-        "scenario": options.scenario,
-        "devices": [spec.to_json() for spec in PAIR],
-        "granularity": "fused",
-        "objective": "throughput",
-    }
-    return origin() | {
-        "agent": "dp",
-        "kwargs": {},
-        "env": "DevicePlacement-v0",
-        "env_kwargs": asked,
-        "seed": 0,
-        "budget": 1,
-        "curve": [],
-        "placement": describe_placement(backend.problem, split),
-        "model": backend.problem.units.graph.model,
-        "scenario": options.scenario,
-        "cpu_s": round(process_time(), 1),
-    }
-
-
-def summarize(names: Sequence[str], samples: FloatArray, facts: Mapping[str, Any]) -> list[Row]:
+def summarize(names: Sequence[str], samples: FloatArray) -> list[Row]:
     """A row for each arm."""
     ms, cores = samples[..., :1], samples[..., 1]
     alone, best = ms[0], ms[names.index(BEST)]
     return [
         {
-            **facts,
             "arm": name,
             "requests_per_s": 1e3 / float(np.median(times)),
             "cores": float(np.median(busy)),
@@ -196,13 +182,9 @@ def describe_ratio(ratio: float, noise: float) -> str:
     return f"{ratio:.2f} ± {noise:.2f}" if noise else f"{ratio:.2f}"
 
 
-TABLES: Tables = {
-    "resnet": partial(list_rates, "resnet"),
-    "gpt": partial(list_rates, "gpt"),
-    "resnet:2+bert-8": partial(list_rates, "resnet:2+bert-8"),
-}
+TABLES: Tables = {model: partial(list_rates, model) for model in MODELS}
 """Model -> the table."""
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark(__doc__, {"all": (list_jobs, measure)})

@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium as gym
 from common import Row, make_parser
 from stable_baselines3 import A2C
-from summaries import Tables, describe_mean, group_by
+from summaries import Describe, Tables, first, interval, pivot, tabulate
 
 import agents
 from agents.fine_tuning import soften
@@ -122,20 +122,22 @@ def make_learner(agent: str, env: gym.Env[Any, Any], seed: int) -> Any:
 
 def list_arms(rows: Sequence[Row]) -> list[Row]:
     """Finalists' speed-ups of each learner, x the best single device, with 95 % intervals."""
-    lines, runs_of = [], [row | row["kwargs"] for row in rows if not row["error"]]
-    for (model, agent), mine in group_by(runs_of, "model", "agent").items():
-        runs = group_by(mine, "budget", "arm")
-        line: Row = {"model": model, "learner": f"`{agent}`"}
-        for budget in sorted({row["budget"] for row in rows}):
-            for arm in ARMS if budget > 1 else (TWIN,):
-                values = [row["speedup_vs_best_single"] for row in runs.get((budget, arm), [])]
-                line[f"{budget} measured, {arm}"] = describe_mean(values, digits=2)
-        lines.append(line)
-    return lines
+    runs = [
+        row | row["kwargs"] | {"run": f"{row['budget']} measured, {row['kwargs']['arm']}"}
+        for row in rows
+        if not row["error"]
+    ]
+    runs.sort(key=lambda run: (run["budget"], ARMS.index(run["arm"])))
+    columns: dict[str, Describe] = {
+        "model": first("model"),
+        "learner": first("agent", "`{}`"),
+        **pivot(runs, "run", interval("speedup_vs_best_single", 2)),
+    }
+    return tabulate(runs, ["model", "agent"], columns)
 
 
 TABLES: Tables = {"arms": list_arms}
-"""Name -> what makes the table of rows."""
+"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

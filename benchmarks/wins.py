@@ -11,14 +11,13 @@ from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 
-import floor_tables
+import floors
 import measured_tables
 import numpy as np
-import stream_tables
-from common import Row, load_rows
+import stream
+from common import RESULTS, Row, load_rows
 from online_trainings import LEARNERS
-from result_pages import RESULTS
-from summaries import Interval, find_interval_over_problems
+from summaries import Interval, find_interval_over_problems, make_table
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -50,11 +49,11 @@ def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
 
 def of_floors(unit: str, amount: float, rows: Sequence[Row]) -> Iterator[Run]:
     """The best within evaluations or seconds, of rows that had this budget, over the best known."""
-    known = floor_tables.find_best_known(rows)
+    known = floors.find_best_known(rows)
     for row in rows:
-        if amount in row[unit] and not row["model"].startswith(floor_tables.GENERATED):
+        if amount in row[unit] and not row["model"].startswith(floors.GENERATED):
             problem = row["model"], row["devices"]
-            ms = floor_tables.latency_at(row, unit, amount)
+            ms = floors.latency_at(row, unit, amount)
             yield row["arm"], " ".join(problem), row["seed"], ms / known[problem]
 
 
@@ -73,7 +72,7 @@ def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
 
 def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
     """The best answer after a time of the processor, over the best of all arms at any time."""
-    for run in stream_tables.score_times(rows):
+    for run in stream.score_times(rows):
         if run["after"] == within:
             yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
 
@@ -172,11 +171,6 @@ MOST_NAMED = 3
 def make_full_table() -> str:
     """The table of the index of results."""
     return make_table(map(answer, QUESTIONS), *HEADER)
-
-
-def make_table(lines: Iterable[Sequence[str]], *header: str) -> str:
-    """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
 
 
 @cache

@@ -123,7 +123,7 @@ def test_rows_of_a_page_are_of_one_version(pages: ModuleType) -> None:
 
 
 def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
-    listed = {file for about in pages.PAGES.values() for file in about.rows + about.kept}
+    listed = {file for about in pages.PAGES.values() for file in (*about.rows, *about.kept)}
     assert {str(file.relative_to(RESULTS)) for file in FILES} == listed
 
 
@@ -206,11 +206,8 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
 ) -> None:
     common: Any = import_module("common")
 
-    def run(arm: str) -> dict[str, Any]:
-        env, agent = common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm)
-        meter = common.Meter(env.backend, [20])
-        common.search(env, meter, agent, 0, 20)
-        return common.describe_run(common.describe_env(env), agent, 0, 20, meter)
+    def run(arm: str) -> Any:
+        return common.run_agent(common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm), 0, 20)
 
     (row,) = common.run_missing(tmp_path / "rows.jsonl", [{"arm": "random"}], run)
     assert find_missing(row) == ()
@@ -224,6 +221,29 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
     assert about["env_kwargs"]["model"] == (
         "${DNN_PARTITIONING}/latency-inputs/LayerGraphs/bert24_inference.json"
     )
+
+
+def test_a_benchmark_runs_what_its_file_lacks(
+    figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common: Any = import_module("common")
+    rows, ran = tmp_path / "rows.jsonl", list[tuple[str, int]]()
+
+    def run(arm: str, seed: int) -> list[dict[str, Any]]:
+        ran.append((arm, seed))
+        return [{"evaluations": n} for n in (10, 20)]
+
+    def call(*arguments: str) -> list[tuple[str, int]]:
+        ran.clear()
+        monkeypatch.setattr(sys, "argv", ["benchmark", "first", "--rows", str(rows), *arguments])
+        jobs = [*common.combine(arm=["a", "b"], seed=[0, 1])]
+        common.run_benchmark("", {"first": (lambda: jobs, run), "second": (list, run)})
+        return [*ran]
+
+    assert call("--only", "arm=b", "seed=1") == [("b", 1)]
+    assert call() == [("a", 0), ("a", 1), ("b", 0)]
+    assert call() == []
+    assert len(common.read_rows(rows)) == 8
 
 
 def test_the_last_evaluation_of_a_learner_is_its_greedy_placement(figures: ModuleType) -> None:

@@ -185,7 +185,7 @@ def check_decisions(env: gym.Env[Any, Any]) -> None:
         raise UserError(
             f"comparisons and studies save and replay placements, but the environment decides "
             f"{decisions}: pass decisions=('placement',), or nothing; "
-            "benchmarks/go.py joint compares agents with all decisions"
+            "benchmarks/go.py compares agents with all decisions"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -27,7 +26,7 @@ def online(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     sys.modules.pop("common", None)
     module = import_module("online")
-    monkeypatch.setattr(module, "propose_plans", lambda *_: make_plans())
+    monkeypatch.setattr(module, "load_plans", make_plans)
     monkeypatch.setattr(module, "TRACES", 2)
     return module
 
@@ -42,18 +41,17 @@ def make_plans() -> PlanTable:
 
 def test_policies_play_the_same_traces_once(online: Any, tmp_path: Path) -> None:
     agents = [*RULES, *online.LEARNERS]
-    options = Namespace(rows=tmp_path / "rows.jsonl", rates="1")
-    options.__dict__ |= {"seeds": 1, "budget": 70, "hidden": False}
-    options.agents = ",".join(agents)
-    rows = online.run(options)
+    jobs, path = [*online.plan(agents, [1.0], seeds=1, budget=70)], tmp_path / "rows.jsonl"
+    run_missing = import_module("common").run_missing
+    rows = run_missing(path, jobs, online.play)
     assert [row["agent"] for row in rows] == agents
     assert all(len(row["log_slowdown"]) == 2 and row["commit"] and row["processor"] for row in rows)
     by_load, shortest = rows[agents.index("by-load")], rows[agents.index("shortest-completion")]
     assert shortest["log_slowdown"] < by_load["log_slowdown"]
     assert not any(shortest["other"])
-    lines = options.rows.read_text()
-    online.run(options)
-    assert options.rows.read_text() == lines
+    lines = path.read_text()
+    run_missing(path, jobs, online.play)
+    assert path.read_text() == lines
 
 
 @pytest.mark.parametrize("name", ["ppo", "clone", "clone-ppo"])

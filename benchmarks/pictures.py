@@ -1,0 +1,148 @@
+"""Pictures of the pages of results, from their rows.
+
+python benchmarks/pictures.py                   # draws all
+python benchmarks/pictures.py learning stock    # draws these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import measured_tables
+import numpy as np
+import online
+import stock
+from common import RESULTS, Row, load_rows, make_parser
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+from online_trainings import LEARNERS
+from scipy import stats
+from summaries import group_by
+
+DPI = 110
+N_COLOURS = 10
+"""After which curves are dashed, as colours come again."""
+FIRST = 100
+"""Where the picture shows episodes before learning, as its steps are logarithmic."""
+GAINING = ("resident", "lookahead", "rollouts", "clone", "ppo", "clone-ppo")
+"""Rules and learners that play at all rates; choosing by load alone is far below."""
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("names", nargs="*", help=", ".join(PICTURES))
+    for name in parser.parse_args().names or PICTURES:
+        file, picture, draw = PICTURES[name]
+        draw(load_rows(RESULTS / file)).savefig(RESULTS / picture, dpi=DPI)
+
+
+def draw_learning(rows: Sequence[Row]) -> Figure:
+    """A panel for each problem: mean sampled latency over the least that any run found."""
+    figure = Figure(figsize=(11, 9), layout="constrained")
+    panels = figure.subplots(3, 3, sharex=True)
+    names = [agent for (agent,) in group_by(rows, "arm")]
+    for mine, panel in zip(group_by(rows, "problem").values(), panels.flat, strict=False):
+        least = min(min(row["best_ms"].values()) for row in mine)
+        for (agent,), runs in group_by(mine, "arm").items():
+            curves = [dict(row["curve"]) for row in runs]
+            at = sorted(set.intersection(*map(set, curves)))
+            mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]
+            number = names.index(agent)
+            dashes = "--" if number >= N_COLOURS else "-"
+            panel.plot(at, mean, dashes, color=f"C{number}", label=agent, lw=1.5)
+        name = mine[0]["problem"].removesuffix("_inference")
+        panel.set_title(f"{name}, {mine[0]['units']} units", size=9)
+        panel.set(xscale="log", yscale="log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
+        panel.yaxis.set_major_formatter("{x:.3g}")
+        panel.yaxis.set_minor_locator(NullLocator())
+    for panel in panels[-1]:
+        panel.set_xlabel("placements")
+    lines = {line.get_label(): line for panel in panels.flat for line in panel.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    figure.supylabel("mean of the last 100 placements / the best of all runs")
+    return figure
+
+
+def draw_stock(rows: Sequence[Row]) -> Figure:
+    """A panel for each of HSDAG's models: speed-ups of policies as they learn."""
+    shown = stock.select(rows, stock.UNLIMITED, stock.MODELS)
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for ((model,), mine), panel in zip(group_by(shown, "model").items(), panels, strict=True):
+        arms = {arm: runs for (arm,), runs in group_by(mine, "arm").items()}
+        for number, arm in enumerate(arm for arm in stock.TRAININGS if arm in arms):
+            # Trainings of an arm play after the same steps.
+            steps, values = np.moveaxis(np.array([row["greedy"] for row in arms[arm]]), 2, 0)
+            marks = np.maximum(steps[0], FIRST)
+            dashes = ("-o", "--s")[number % 2]  # PPO with and without masks is the same here
+            panel.plot(marks, values.mean(axis=0), dashes, ms=3, color=f"C{number}", label=arm)
+            panel.fill_between(marks, values.min(0), values.max(0), color=f"C{number}", alpha=0.12)
+        for arm, dashes in ((stock.FLOOR, "--"), (stock.PROVEN, ":")):
+            panel.axhline(arms[arm][0]["greedy"][-1][1], ls=dashes, color="black", lw=1, label=arm)
+        panel.set(title=model, xscale="log", xlabel="steps, first before learning")
+    panels[0].set_ylabel("deterministic episode,\nx the best single device")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def draw_measured(rows: Sequence[Row]) -> Figure:
+    """The speed-ups of all agents on both test beds, a mark for each model."""
+    names, beds = measured_tables.NAMES, measured_tables.BEDS
+    ranks = {
+        bed: group_by(runs, "arm") for bed in beds if (runs := measured_tables.rank(rows, bed))
+    }
+    figure = Figure(figsize=(5.0 * len(ranks), 5.2), layout="constrained")
+    panels = figure.subplots(1, len(ranks), sharex=True, squeeze=False)[0]
+    for panel, (bed, arms) in zip(panels, ranks.items(), strict=True):
+        for place, mine in enumerate(arms.values()):
+            estimate = mine[0]["score"]
+            panel.plot([estimate.low, estimate.high], [place, place], color="black", lw=1.5)
+            panel.plot(estimate.value, place, "o", color="black", ms=5)
+            for number, model in enumerate(names):
+                values = [row["speedup_vs_best_single"] for row in mine if row["model"] == model]
+                panel.plot(values, [place] * len(values), "|", color=f"C{number}", ms=9)
+        panel.axvline(1.0, color="grey", lw=1, ls="--")
+        panel.set_yticks(range(len(arms)), [arm for (arm,) in arms])
+        panel.invert_yaxis()
+        panel.set(title=f"{beds[bed]} devices", xlabel="x the best single device, measured")
+        panel.spines[["top", "right"]].set_visible(False)
+    for number, name in enumerate(names.values()):
+        panels[0].plot([], [], "|", color=f"C{number}", ms=9, label=name)
+    panels[0].plot([], [], "-o", color="black", ms=5, label="interquartile mean, 95 %")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def draw_online(rows: Sequence[Row]) -> Figure:
+    """What policies gain over the shortest completion, by the rate."""
+    runs = group_by([row for row in online.read_simulated(rows) if row["sees"]], "agent", "rate")
+    rates = sorted({rate for _, rate in runs})
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for agent in GAINING:
+        gains = [
+            online.measure_gains(runs[online.FLOOR, rate][0], runs[agent, rate]).mean(axis=0)
+            for rate in rates
+        ]
+        half = [1.96 * gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
+        style = "-o" if agent in LEARNERS else "--s"
+        name = online.NAMES[agent]
+        axes.errorbar(rates, np.mean(gains, axis=1), half, fmt=style, capsize=3, label=name)
+    axes.axhline(0.0, color="grey", linewidth=1)
+    axes.set(xlabel="rate", ylabel="log slow-down below the shortest completion's", xticks=rates)
+    axes.legend(frameon=False)
+    return figure
+
+
+PICTURES: dict[str, tuple[str, str, Callable[[Sequence[Row]], Figure]]] = {
+    "learning": ("learning-rows.jsonl.gz", "learning.png", draw_learning),
+    "stock": ("stock-rows.jsonl", "stock.png", draw_stock),
+    "measured": ("measured-rows.jsonl", "measured.png", draw_measured),
+    "online": ("online/requests.jsonl", "online/gains.png", draw_online),
+}
+"""Name -> rows, the picture and what draws it, in ``docs/results``."""
+
+
+if __name__ == "__main__":
+    main()
