@@ -101,8 +101,7 @@ WITH_ADDRESS = {
     "CITATION.cff",
     "CONTRIBUTING.md",
     "README.md",
-    "docs/index.md",
-    "docs/tutorial/install.md",
+    "docs/tutorial/get_started.md",
 }
 """Files that say where the repository is."""
 

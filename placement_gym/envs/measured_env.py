@@ -66,8 +66,9 @@ class MeasuredEnv(DevicePlacementEnv):
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
     reference device. A step takes about a second.
-    [Measurement](../../docs/explanation/measurement.md) explains the protocol, noise and verdicts.
-    To train with fewer measurements, [start in a simulation](../../docs/how_to/twin.md).
+    [Measurement](../../docs/explanation/latency.md) explains the protocol, noise and verdicts. To
+    train with fewer measurements, [start in a
+    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
 
     ```python
     import gymnasium as gym
