@@ -99,7 +99,6 @@ def test_a_release_has_all_that_it_needs_and_nothing_else(
 ADDRESS = CONFIG["metadata"]["url"]
 WITH_ADDRESS = {
     "CITATION.cff",
-    "CONTRIBUTING.md",
     "README.md",
     "docs/tutorial/get_started.md",
 }
