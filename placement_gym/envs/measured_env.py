@@ -66,9 +66,8 @@ class MeasuredEnv(DevicePlacementEnv):
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
     reference device. A step takes about a second.
-    [Measurement](../../docs/explanation/latency.md) explains the protocol, noise and verdicts. To
-    train with fewer measurements, [start in a
-    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
+    [Measurement](../../docs/explanation/measurement.md) explains the protocol, noise and verdicts.
+    To train with fewer measurements, [start in a simulation](../../docs/how_to/twin.md).
 
     ```python
     import gymnasium as gym

@@ -30,7 +30,7 @@ class SimulatedEnv(DevicePlacementEnv):
     ## Description
     A step takes microseconds, and the machine need not have the devices. The environment also takes
     generated graphs, published workloads and [your own graphs](../../docs/how_to/own_problem.md).
-    It is deterministic unless `noise` is set. [Simulation](../../docs/explanation/latency.md)
+    It is deterministic unless `noise` is set. [Simulation](../../docs/explanation/simulator.md)
     explains costs, schedules and the proven optimum.
 
     ```python

@@ -56,7 +56,7 @@ class StreamEnv(gym.Env[Any, Any]):
     Every episode is another problem: a generated graph of 50 to 800 operators, a host with two or
     four GPUs, often with memory limits, and a schedule. The goal is a policy that places graphs it
     has never seen. As in Procgen, a seed is a problem, and training, validation and test problems
-    are disjoint. Latencies are [simulated](../../docs/explanation/latency.md). By default an
+    are disjoint. Latencies are [simulated](../../docs/explanation/simulator.md). By default an
     action sets the weights of a list scheduler, so stock algorithms learn in seconds:
 
     ```python
