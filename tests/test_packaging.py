@@ -99,10 +99,8 @@ def test_a_release_has_all_that_it_needs_and_nothing_else(
 ADDRESS = CONFIG["metadata"]["url"]
 WITH_ADDRESS = {
     "CITATION.cff",
-    "CONTRIBUTING.md",
     "README.md",
-    "docs/index.md",
-    "docs/tutorial/install.md",
+    "docs/tutorial/get_started.md",
 }
 """Files that say where the repository is."""
 

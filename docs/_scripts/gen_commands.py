@@ -1,4 +1,4 @@
-"""Writes the options of commands, from their parsers, into the page of the command line."""
+"""Writes what commands do and their options, from the parsers, into the page of commands."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ def fill_options(text: str) -> str:
 
 
 def generate_options(name: str) -> str:
-    """Generate usage and table of a command, such as ``"bench run"``, or the table of ``"all"``."""
+    """Generate the help of a command, such as ``"bench run"``, or the table of ``"all"``."""
     if name == "all":
         return make_table(find_command("models"), everywhere=True)
     command = find_command(name)
     required = [spell(action) for action in command._actions if action.required]
     usage = " ".join([PROGRAM, name, *required, "[OPTIONS]"])
-    return f"```console\n$ {usage}\n```\n\n{make_table(command, everywhere=False)}".rstrip()
+    about = " ".join((command.description or "").split())
+    table = make_table(command, everywhere=False)
+    return f"{about}\n\n```console\n$ {usage}\n```\n\n{table}".rstrip()
 
 
 def find_command(name: str) -> Command:

@@ -30,7 +30,7 @@ class UnknownDeviceError(UserError):
 
 
 ABSENT = (
-    "; if it is installed, its driver or your right to use it is missing (docs/how_to/intel.md); "
+    "; if it is installed, its driver or your right to use it is missing (docs/how_to/devices.md); "
     "otherwise simulate it with DevicePlacementSim-v0"
 )
 """Remedy if a GPU or an NPU is not found."""

@@ -166,7 +166,7 @@ class Placement(JsonFile):
         return (
             f"the placement was made for model {self.model!r}, not for {model!r}: "
             f"{difference}. Where you have changed the model since, as by preprocessing, see "
-            "docs/how_to/model.md"
+            "docs/how_to/own_problem.md"
         )
 
     def describe_inputs(self, own: str) -> list[str]:

@@ -216,7 +216,7 @@ def test_another_model_is_refused_with_the_first_place_that_differs(
     )
     with pytest.raises(PlacementMismatchError, match=place_of_difference) as caught:
         apply_placement(other, placement)
-    assert "docs/how_to/model.md" in str(caught.value)
+    assert "docs/how_to/own_problem.md" in str(caught.value)
     assert "Load the model with the shapes" in str(caught.value)
     x = ops.parameter([1, 8], np.float32, name="x")
     with pytest.raises(PlacementMismatchError, match="not for 'other'"):
