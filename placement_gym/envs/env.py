@@ -66,20 +66,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
     `max_edges` and `max_devices`.
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `node_mask` | (N,) | int8 | 1 for a unit, 0 for padding |
-    | `placement` | (N,) | float32 | device of each unit / D |
-    | `step` | (1,) | float32 | placements so far / `horizon` |
-    | `graph_id` | (1,) | float32 | identifies graph, costs and devices: the id / 2^24 |
-    | `x` | (N, F) | float32 | features; `observation.FEATURES` names the blocks |
-    | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
-    | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `node_mask` | (N,) | 1 for a unit, 0 for padding |
+    | `placement` | (N,) | device of each unit / D |
+    | `step` | (1,) | placements so far / `horizon` |
+    | `graph_id` | (1,) | identifies graph, costs and devices: the id / 2^24 |
+    | `x` | (N, F) | features; `observation.FEATURES` names the blocks |
+    | `edges` | (2, E) | producer and consumer of each edge / N |
+    | `edge_mask` | (E,) | 1 for an edge, 0 for padding |
 
-    Values are scaled to order one, so indices are divided by their number.
-    `env.observation_space[key].read(values)` restores indices, `placement_gym.edge_index` edges.
-    `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousands of
-    units. `observe_devices=True` adds [device features](#device-features).
+    Masks are int8, all else is float32 of order one. `env.observation_space[key].read(values)`
+    restores indices, `placement_gym.edge_index` edges. `observe_graph=False` leaves out `x`,
+    `edges` and `edge_mask`, for graphs of many thousands of units. `observe_devices=True` adds
+    [device features](#device-features).
 
     ## Rewards
 
@@ -142,25 +142,24 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Device Features
     `observe_devices=True` adds these keys, or with `observe_graph=False` only `room`. Times are
-    log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
-    without measuring. Bytes are fractions of the model's bytes.
+    log(1 + t / s), where s is the mean time of a unit on a device, or zero if they would have to be
+    measured. Bytes are fractions of the model's bytes.
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | float32 | number of its memory pool, from 1, / D; 0 if not shared |
-    | `devices` | (D, 5) | float32 | see below |
-    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
-    | `unit_times` | (N, D) | float32 | time of each unit on each device |
-    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
-    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
-    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
-    | `scale` | (1,) | float32 | log10(s in ms) / 8 |
-    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `device_mask` | (D,) | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | number of its memory pool, from 1, / D; 0 if not shared |
+    | `devices` | (D, 5) | see below |
+    | `links` | (D, D, 2) | time of a transfer, and extra time for a mean tensor |
+    | `unit_times` | (N, D) | time of each unit on each device |
+    | `unit_bytes` | (N,) | bytes that each unit holds |
+    | `supported` | (N, D) | 1 if the device runs the unit (int8) |
+    | `edge_attr` | (E, 3) | transfer time; log(1 + n) of tensors, and of size in mean tensors |
+    | `scale` | (1,) | log10(s in ms) / 8 |
+    | `room` | (D,) | free memory under the placement, negative beyond a limit |
 
     The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` has log(1 + n) of
-    numbers and sizes.
+    for the host, the mean time of a unit, and the cost of a submodel.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.

@@ -74,11 +74,11 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     The `Dict` has the keys of [DevicePlacement-v0](env.py#observation-space), where `step` is the
     number of units placed / N, and three more:
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `current_unit` | (1,) | float32 | index of the unit that the next action places / N |
-    | `visited` | (N,) | int8 | 1 for units that have been placed |
-    | `start` | (N,) | float32 | simulated start of each unit / the latest start; 0 if measured |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `current_unit` | (1,) | index of the unit that the next action places / N |
+    | `visited` | (N,) | 1 for units that have been placed (int8) |
+    | `start` | (N,) | simulated start of each unit / the latest start; 0 if measured |
 
     The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
     arcsinh(10 t / mean time of a unit), from about -10 to 10. Most are relative to the best single

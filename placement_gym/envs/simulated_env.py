@@ -79,10 +79,10 @@ class SimulatedEnv(DevicePlacementEnv):
     An action is then a device for each unit, a level from 0 to 7 for each unit if `"priority"` is
     decided, and a bit for each edge if `"fusion"` is. Observations gain these keys:
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `priority` | (N,) | float32 | level of each unit / 8 |
-    | `fused` | (E,) | int8 | 1 for edges that are to be fused |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `priority` | (N,) | level of each unit / 8 |
+    | `fused` | (E,) | 1 for edges that are to be fused (int8) |
 
     A free device starts the ready unit of the highest level, among equals the first in topological
     order. Fusing an edge saves the launch of the operator that reads the tensor, and the time to
