@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from agents.about import ABOUT, LEARNED, About
+from agents.about import ABOUT
 from envs_registry import ENVS
 from placement_gym.envs import DevicePlacementEnv, MeasuredEnv, PerUnitEnv, SimulatedEnv
 from placement_gym.view import render_page
@@ -286,32 +286,18 @@ def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def generate_agents(readme: str) -> str:
-    """The page of all agents: ``agents/README.md``, then tables of ``agents.about``."""
-    solvers, learned = (
-        [(name, about) for name, about in ABOUT.items() if (about.kind == LEARNED) is is_learned]
-        for is_learned in (False, True)
-    )
+    """The page of all agents: ``agents/README.md``, then the table of ``agents.about``."""
     parts = [
         readme,
-        "## All choices, searches and solvers",
-        "The last column names the objective and the schedule for which a solver places.",
-        table_of(
-            "| agent | what it does | places for |",
-            *(f"| `{name}` | {about.line} | {goal_of(about)} |" for name, about in solvers),
-        ),
-        "## All learned agents",
+        "## All agents",
+        "`placement-gym agents NAME` shows the options of an agent and what it optimises.",
         table_of(
             "| agent | what it does |",
-            *(f"| `{name}` | {about.line} |" for name, about in learned),
+            *(f"| `{name}` | {about.line} |" for name, about in ABOUT.items()),
         ),
         "```{toctree}\n:hidden:\n:glob:\n\nhsdag\n*\n```\n",
     ]
     return "\n\n".join(parts)
-
-
-def goal_of(about: About) -> str:
-    """The objective and the schedule that an agent's own model is of."""
-    return f"{about.objectives[0]}, {' or '.join(about.model)}" if about.model else ""
 
 
 def generate_baselines(page: str) -> str:
