@@ -74,19 +74,17 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Action Space
     `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places units in the order
     of their first operators, each on the device with the lowest cost that has room for it. The cost
-    is the time at which the unit would be ready there, plus the unit's time, plus these terms:
+    is the time at which the unit would be ready there, plus the unit's time, plus weighted terms:
 
-    | number | weight of | at -1 and 1 |
-    | --- | --- | --- |
-    | 0 | the price of memory on a limited device, relative to a typical gain per byte | 2^-6, 1 |
-    | 1 | an additional share of the unit's time | -0.5, 0.5 |
-    | 2 | times of transfers of its inputs | -0.5, 0.5 |
-    | 3 | leaving the device of the latest input, in mean operator times | -0.3, 0.3 |
-    | 4 | the share of the free memory that the unit takes, in mean operator times | -0.5, 0.5 |
-    | 5 | the maximum random device bias, in mean operator times | 2^-3, 2 |
-    | 6 | the probability of a new random bias before a unit | 2^-5, 1/2 |
-    | 7 | running on the host, in mean operator times | -0.5, 0.5 |
-    | 8 | how long the device has been busy | -0.2, 0.2 |
+    * 0: the price of memory on a limited device.
+    * 1 and 2: an additional share of the unit's time, and of transfers of its inputs.
+    * 3: leaving the device of the latest input.
+    * 4: the share of the free memory that the unit takes.
+    * 5 and 6: the size of a random device bias, and the probability of a new one before a unit.
+    * 7: running on the host.
+    * 8: how long the device has been busy.
+
+    `MEANS` and `SCALES` in `placement_gym.solvers.list_policy.scheduler` define the ranges.
 
     With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units; entries
     beyond the graph are ignored. `env.unwrapped.action_masks()` is False for devices that cannot

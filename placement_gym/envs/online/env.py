@@ -65,8 +65,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     print(env.unwrapped.plans)
     ```
 
-    A step takes 30 microseconds. The environments of `gym.make_vec` step one after another, which
-    is slower than one environment.
+    A step takes 30 microseconds. `gym.make_vec` steps environments one after another.
 
     ## Action Space
     ``Discrete(n_plans)``. ``action_masks()`` is False for plans of other models; a request with
