@@ -55,7 +55,7 @@ class SimulatedEnv(DevicePlacementEnv):
     Those of [DevicePlacement-v0](env.py#rewards).
 
     ## Starting State
-    All units are on the reference device, or as [`reset` says](env.py#starting-state).
+    All units are on the reference device, unless [`reset`](env.py#starting-state) gets a placement.
 
     ## Episode End
     The episode terminates after `horizon` placements, one by default.
