@@ -28,7 +28,6 @@ import placement_gym.solvers
 from envs_registry import ENVS
 from placement_gym import load_model
 from placement_gym.cli.main import make_parser
-from placement_gym.envs import MeasuredEnv, SimulatedEnv, StreamEnv
 from placement_gym.envs.rewards import REWARDS
 from placement_gym.graph import Structure
 from placement_gym.graph.extract import extract
@@ -243,14 +242,15 @@ def test_the_page_of_an_environment_names_the_keys_it_adds() -> None:
         space = gym.make(env_id, model="tiny", **options).observation_space
         added = set(space.keys()) - set(shared.keys())
         assert added
-        assert not added - first_cells(f"environments/{env_id}")
+        assert not added - first_cells(GENERATOR["page_of"](env_id))
 
 
 @pytest.mark.parametrize("env", ENVS, ids=lambda env: str(env["id"]))
 def test_the_page_of_an_environment_is_complete_in_the_order_of_gymnasium(
     env: dict[str, Any],
 ) -> None:
-    page = PAGES[f"environments/{env['id']}"]
+    page = PAGES[GENERATOR["page_of"](env["id"])]
+    assert f'gymnasium.make("{env["id"]}")' in page
     headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
     order = [*FIRST, *(one for one in headings if one not in {*FIRST, *LAST}), *LAST]
     if "Online" in env["id"]:
@@ -267,12 +267,10 @@ def test_the_page_of_an_environment_is_complete_in_the_order_of_gymnasium(
 @pytest.mark.parametrize("env", ENVS, ids=lambda env: str(env["id"]))
 def test_the_page_of_an_environment_names_every_argument(env: dict[str, Any]) -> None:
     module, _, entry = env["entry_point"].partition(":")
-    made = SimulatedEnv if "Sim" in env["id"] else MeasuredEnv
-    made = StreamEnv if "Stream" in env["id"] else made
     own = inspect.signature(getattr(import_module(module), entry)).parameters
-    further = inspect.signature(made).parameters if "Online" not in env["id"] else {}
-    arguments = {*own, *further} - {"kwargs"}
-    assert not arguments - first_cells(f"environments/{env['id']}")
+    page = GENERATOR["page_of"](env["id"])
+    assert not own.keys() - {"kwargs"} - first_cells(page)
+    assert ("kwargs" in own) == ("| others |" in PAGES[page])
 
 
 def test_the_page_of_devices_names_every_preset() -> None:

@@ -1,6 +1,6 @@
 """DOPPLER: two policies choose the next unit and its device (ICLR 2026).
 
-The README has the numbers with their sources.
+``numbers.csv`` has the sources of the numbers.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ PRESETS = {
         SB3_ADAM,
     ),
 }
-"""The README has the numbers with their sources. ``"paper"`` sees neither costs nor devices."""
+"""``numbers.csv`` has the sources of the numbers. ``"paper"`` sees neither costs nor devices."""
 make = LearnedAgent(GOPolicy, PRESETS, UnitPPO)
 """Makes ``UnitPPO`` with ``GOPolicy``; actions may decide priority and fusion, too."""
 

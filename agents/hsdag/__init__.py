@@ -1,7 +1,6 @@
 """HSDAG: a policy that learns which units to place together, and where (NeurIPS 2024).
 
-The numbers of training as the paper has them, and ours. The README's table gives the source of
-each; a test compares the two.
+``numbers.csv`` has the numbers of both presets with their sources; a test compares it with them.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ OPTIONS = {
         cost_weight=2.0,
     ),
 }
-"""Of each preset: the paper's, and ours. The README's table gives the source of each number."""
+"""Of each preset. ``numbers.csv`` has the source of each number."""
 
 
 class GroupedDevices(UnitCategorical):

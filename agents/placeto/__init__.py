@@ -40,7 +40,7 @@ PRESETS = {
         PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM
     ),
 }
-"""A rollout is an episode; the README has the numbers with their sources."""
+"""A rollout is an episode. ``numbers.csv`` has the sources of the numbers."""
 
 
 def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:

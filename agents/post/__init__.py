@@ -23,7 +23,7 @@ PAPER = Preset(
     {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     SB3_ADAM,
 )
-"""The README has the numbers with their sources."""
+"""``numbers.csv`` has the sources of the numbers."""
 PRESETS = {"rl": replace(PAPER, policy=LogitsOptions(cost_weight=2.0)), "paper": PAPER}
 make = LearnedAgent(LogitsPolicy, PRESETS, Post)
 """Makes Post; see ``agents.common.make.LearnedAgent``.

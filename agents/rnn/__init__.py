@@ -43,7 +43,7 @@ PRESETS = {
         SB3_ADAM,
     ),
 }
-"""The README has the numbers with their sources. ``"paper"`` sees neither times nor limits."""
+"""``numbers.csv`` has the sources of the numbers. ``"paper"`` sees neither times nor limits."""
 
 
 def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:

@@ -16,25 +16,32 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from agents.about import ABOUT, CHOICE, LEARNED, About
+from agents.about import ABOUT
 from envs_registry import ENVS
 from placement_gym.envs import DevicePlacementEnv, MeasuredEnv, PerUnitEnv, SimulatedEnv
 from placement_gym.view import render_page
 
 DOCS = Path(__file__).parent.parent
 ROOT = DOCS.parent
+BASELINES = tuple(
+    ROOT / "agents" / name / "README.md" for name in ("logits", "graph_groups", "list_policy")
+)
+"""Files of the agents that are not from papers, which share a page."""
 COPIES = {
     "project/changelog": ROOT / "CHANGELOG.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
     "agents/index": ROOT / "agents/README.md",
-    **{f"agents/{file.parent.name}": file for file in sorted(ROOT.glob("agents/*/README.md"))},
+    **{
+        f"agents/{file.parent.name}": file
+        for file in sorted(ROOT.glob("agents/*/README.md"))
+        if file not in BASELINES
+    },
 }
 """Page -> the file whose text it shows, which links between committed documents lead to."""
 MANUALS = {
-    "environments/index": ROOT / "envs_registry.py",
     "environments/DevicePlacement-v0": ROOT / "placement_gym/envs/env.py",
     "environments/DevicePlacementSim-v0": ROOT / "placement_gym/envs/simulated_env.py",
-    "environments/DevicePlacementPerUnitSim-v0": ROOT / "placement_gym/envs/per_unit.py",
+    "environments/DevicePlacementPerUnit-v0": ROOT / "placement_gym/envs/per_unit.py",
     "environments/DevicePlacementStream-v0": ROOT / "placement_gym/envs/stream.py",
     "environments/DevicePlacementOnline-v0": ROOT / "placement_gym/envs/online/env.py",
 }
@@ -49,17 +56,14 @@ PICTURES: dict[type, str] = {
     PerUnitEnv: "![Units of Inception-V3 are placed one by one, and its latency falls]"
     "(/pictures/episode.gif)",
 }
-ABOUT_IDS = """`import placement_gym` registers these ids, and `gymnasium.make(id, ...)` makes an
-environment. Which one do you need?
+SHARED = {"DevicePlacementPerUnitSim-v0": "DevicePlacementPerUnit-v0"}
+"""Id -> the id whose page it shares."""
+ABOUT_BASELINES = """# Learned baselines
 
-- **`DevicePlacementSim-v0`** is deterministic and fast, and its optimum is often known. Start here.
-- **`DevicePlacement-v0`** has the same interface and measures on this machine.
-- **`DevicePlacementPerUnitSim-v0`** with `observe="flat"` suits algorithms that want one discrete
-  action per step; `DevicePlacementPerUnit-v0` measures.
-- **`DevicePlacementStream-v0`** is for policies that place graphs they have never seen.
-- **`DevicePlacementOnline-v0`** is for requests under load.
+Three agents of this package that are not from a paper: the simplest learner, the best one where
+memory is scarce, and one that answers within milliseconds.
 """
-"""What the page of all environments says above their table."""
+"""What the page of ``BASELINES`` says above their texts."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 VIEW = re.compile(r"\[([^\]]+)\]\((\S*views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
@@ -112,10 +116,11 @@ def generate_pages() -> Iterator[tuple[str, str]]:
         elif name.startswith("agents/"):
             text += interface_of(name)
         yield name, lead_links(text, source, name)
-    yield "environments/index", generate_index()
+    yield "agents/baselines", generate_baselines("agents/baselines")
     for env in ENVS:
-        name = f"environments/{env['id']}"
-        yield name, lead_links(generate_environment(env), source_of(env), name)
+        if env["id"] not in SHARED:
+            name = page_of(env["id"])
+            yield name, lead_links(generate_environment(env), source_of(env), name)
 
 
 def lead_links(text: str, source: Path, page: str) -> str:
@@ -123,7 +128,7 @@ def lead_links(text: str, source: Path, page: str) -> str:
 
     MyST takes a Markdown file for a page, unless ``path:`` says that it is a file.
     """
-    pages = {file.resolve(): f"/{name}.md" for name, file in (COPIES | MANUALS).items()}
+    pages = {file.resolve(): f"/{name}.md" for name, file in list_shown()}
     files = {(DOCS / name).resolve() for name in FILES}
 
     def lead(link: re.Match[str]) -> str:
@@ -134,18 +139,16 @@ def lead_links(text: str, source: Path, page: str) -> str:
     return LINK.sub(lead, text)
 
 
-def generate_index() -> str:
-    """The page that lists the environments."""
-    names = [env["id"] for env in ENVS]
-    lines = [first_line(load(env["entry_point"])) for env in ENVS]
-    table = table_of(
-        "| id | |",
-        *(f"| [`{name}`]({name}.md) | {line} |" for name, line in zip(names, lines, strict=True)),
-    )
-    listed = "\n".join(names)
-    return (
-        f"# Environments\n\n{ABOUT_IDS}\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
-    )
+def list_shown() -> Iterator[tuple[str, Path]]:
+    """Yield each page with a file that links between committed documents lead to."""
+    yield from (COPIES | MANUALS).items()
+    yield "environments/DevicePlacement-v0", ROOT / "envs_registry.py"
+    yield from (("agents/baselines", file) for file in BASELINES)
+
+
+def page_of(env_id: str) -> str:
+    """The page of a registered id."""
+    return f"environments/{SHARED.get(env_id, env_id)}"
 
 
 def generate_environment(env: Mapping[str, Any]) -> str:
@@ -153,16 +156,15 @@ def generate_environment(env: Mapping[str, Any]) -> str:
     entry, manual = load(env["entry_point"]), manual_of(env)
     sections = sections_of(manual)
     picture = next((PICTURES[base] for base in PICTURES if issubclass(class_of(env), base)), None)
-    if issubclass(class_of(env), DevicePlacementEnv):
+    if manual is MeasuredEnv:  # the others say what differs
         sections = share_sections(sections, sections_of(DevicePlacementEnv))
-    vector = "yes" if "vector_entry_point" in env else "steps one after another"
+    ids = [one["id"] for one in ENVS if page_of(one["id"]) == page_of(env["id"])]
+    made = " or ".join(f'`gymnasium.make("{env_id}")`' for env_id in ids)
     facts = table_of(
         "| | |",
         f"| Action Space | {first_sentence(sections['Action Space'])} |",
         f"| Observation Space | {first_sentence(sections['Observation Space'])} |",
-        f'| Import | `import placement_gym`, `gymnasium.make("{env["id"]}")` |',
-        f"| Native vector form, `gymnasium.make_vec` | {vector} |",
-        f"| Deterministic | {'no' if env.get('nondeterministic') else 'yes'} |",
+        f"| Import | `import placement_gym`, {made} |",
     )
     rows = [f"| {name} | {default} | {text} |" for name, default, text in arguments_of(entry)]
     sections["Arguments"] = table_of("| argument | default | meaning |", *rows)
@@ -172,7 +174,7 @@ def generate_environment(env: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"# {env['id']}",
-            f"{first_line(entry)}.",
+            f"{first_line(manual)}.",
             *([] if picture is None else [picture]),
             facts,
             *(f"## {heading}\n\n{text}" for heading, text in sections.items()),
@@ -237,25 +239,28 @@ def sections_of(target: object) -> dict[str, str]:
 
 
 def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield names, default and meaning of arguments, with those that ``kwargs`` refers to.
+    """Yield names, default and meaning of arguments.
 
-    A class has those of its base in full. A function of any keywords names the page that has them.
+    Arguments for which ``kwargs`` says ``See X`` are those of X in full; if it says ``As for X``,
+    they are one row with a link.
     """
     parameters, own = inspect.signature(target).parameters, described_arguments(target)
     for name, text in own.items():
+        meaning = text.replace("``", "`").replace("|", r"\|")
         referred = REFERENCE.match(text)
-        if name == "kwargs" and referred:
-            base = resolve(target, referred[1])
-            rows = [row for row in arguments_of(base) if row[0].strip("`") not in own]
-            if "kwargs" in parameters:
-                yield ", ".join(row[0] for row in rows), "", f"As for {link_to(base)}."
-            else:
-                yield from (row for row in rows if row[0].strip("`") in parameters)
-        else:
+        if name != "kwargs":
             default = parameters[name].default
             shown = "required" if default is inspect.Parameter.empty else f"`{default!r}`"
-            meaning = text.replace("``", "`").replace("|", r"\|")
             yield f"`{name}`", shown.replace("'", '"'), meaning
+        elif referred is None:
+            yield "others", "", meaning
+        else:
+            base, further = resolve(target, referred[1]), parameters.keys() - own.keys()
+            rows = [row for row in arguments_of(base) if row[0].strip("`") in further]
+            if text.startswith("See"):
+                yield from rows
+            else:
+                yield ", ".join(row[0] for row in rows), "", f"As for {link_to(base)}."
 
 
 def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
@@ -276,8 +281,8 @@ def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
 
 def link_to(target: Callable[..., Any]) -> str:
     """A link to the arguments of the id that an entry point makes."""
-    page = next(one["id"] for one in ENVS if load(one["entry_point"]) is target)
-    return f"[`{page}`](/environments/{page}.md#arguments)"
+    env_id = next(one["id"] for one in ENVS if load(one["entry_point"]) is target)
+    return f"[`{env_id}`](/{page_of(env_id)}.md#arguments)"
 
 
 def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -288,55 +293,42 @@ def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def generate_agents(readme: str) -> str:
-    """The page of all agents: ``agents/README.md`` with tables of ``agents.about`` in it."""
-    intro, heading, rest = readme.partition("\n## ")
-    tables = "\n\n".join(
-        [
-            "## Fixed choices, searches and solvers",
-            table_of(
-                "| agent | what it does | kind | optimises | exact for |",
-                *(
-                    f"| `{name}` | {about.line} | {about.kind} | {goal_of(about)} "
-                    f"| {about.optimum} |"
-                    for name, about in ABOUT.items()
-                    if about.kind != LEARNED
-                ),
-            ),
-            "## All learned agents",
-            table_of(
-                "| agent | what it does | `preset`, the default first |",
-                *(
-                    f"| `{name}` | {about.line} | {code_of(about.settings)} |"
-                    for name, about in ABOUT.items()
-                    if about.kind == LEARNED
-                ),
-            ),
-            "```{toctree}\n:maxdepth: 1\n:glob:\n\nhsdag\n*\n```",
-        ]
+    """The page of all agents: ``agents/README.md``, then the table of ``agents.about``."""
+    parts = [
+        readme,
+        "## All agents",
+        "`placement-gym agents NAME` shows the options of an agent and what it optimises.",
+        table_of(
+            "| agent | what it does |",
+            *(f"| `{name}` | {about.line} |" for name, about in ABOUT.items()),
+        ),
+        "```{toctree}\n:hidden:\n:glob:\n\nhsdag\n*\n```\n",
+    ]
+    return "\n\n".join(parts)
+
+
+def generate_baselines(page: str) -> str:
+    """The page of the agents that are not from papers: a section for each."""
+    texts = [lead_links(source.read_text(), source, page) for source in BASELINES]
+    sections = [re.sub(r"^#", "##", text, flags=re.MULTILINE) for text in texts]
+    packages = [f"agents/{source.parent.name}" for source in BASELINES]
+    return "\n".join([ABOUT_BASELINES, *sections]) + interface_of(*packages)
+
+
+def interface_of(*packages: str) -> str:
+    """The classes that packages of learned agents export, which are not imported here."""
+    classes = "\n".join(
+        f".. autoclass:: {package.replace('/', '.')}.{name}"
+        for package in packages
+        for name in list_classes(ROOT / package / "__init__.py")
     )
-    return f"{intro}\n\n{tables}\n{heading}{rest}"
-
-
-def goal_of(about: About) -> str:
-    """The objective and the schedule that an agent's own model is of."""
-    if about.kind == CHOICE:
-        return ""
-    if not about.model:
-        return "what is evaluated"
-    return f"{about.objectives[0]}, schedule {' or '.join(about.model)}"
-
-
-def code_of(names: tuple[str, ...]) -> str:
-    """Names in backticks."""
-    return ", ".join(f"`{name}`" for name in names if name)
-
-
-def interface_of(page: str) -> str:
-    """The classes that the package of a learned agent exports, which is not imported here."""
-    init = (ROOT / page / "__init__.py").read_text()
-    exported = re.findall(r'"([A-Z]\w*[a-z]\w*)"', init.partition("__all__")[2].partition("]")[0])
-    classes = "\n".join(f".. autoclass:: {page.replace('/', '.')}.{name}" for name in exported)
     return f"\n## Interface\n\n```{{eval-rst}}\n{classes}\n```\n"
+
+
+def list_classes(init: Path) -> list[str]:
+    """The classes that a package exports."""
+    exported = init.read_text().partition("__all__")[2].partition("]")[0]
+    return re.findall(r'"([A-Z]\w*[a-z]\w*)"', exported)
 
 
 def table_of(header: str, *rows: str) -> str:

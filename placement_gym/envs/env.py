@@ -37,19 +37,27 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     """Place the units of a neural network on devices.
 
     ## Description
-    A model is a graph of operators, grouped into units. An action assigns every unit to a device. A
-    unit takes longer on some devices than on others, and every tensor that moves to another device
-    costs a transfer. The goal is to minimise the latency of one inference.
+    A model is a graph of operators, grouped into units. An action assigns every unit to a device.
+    Units run faster on some devices than on others, and every tensor that moves between devices
+    costs a transfer. The goal is the lowest latency of one inference.
 
-    `granularity` defines a unit. `"op"` is a single operator. `"colocated"`, the default, joins an
-    only child to its only parent. `"fused"` is what the CPU executes as one primitive. Constants,
-    conversions and shape computations belong to the operators that read them, unless `graph="raw"`
-    keeps every node of OpenVINO's model.
+    `granularity` defines a unit: `"op"` is a single operator, `"colocated"` (the default) joins an
+    only child to its only parent, and `"fused"` is what the CPU executes as one primitive.
+    Constants, conversions and shape computations belong to the operators that read them, unless
+    `graph="raw"`.
+
+    | id | use it to |
+    | --- | --- |
+    | `DevicePlacement-v0` | measure placements on this machine |
+    | [`DevicePlacementSim-v0`](simulated_env.py) | simulate them; start here |
+    | [`DevicePlacementPerUnitSim-v0`](per_unit.py) | place one unit per step |
+    | [`DevicePlacementStream-v0`](stream.py) | learn to place graphs never seen before |
+    | [`DevicePlacementOnline-v0`](online/env.py) | choose plans for requests under load |
 
     ## Action Space
-    `MultiDiscrete([n_devices] * N)`: the index of a device for each of N units, in topological
-    order. `info["devices"]` lists the devices. `env.unwrapped.action_masks()` is False for devices
-    that cannot run a unit; MaskablePPO reads it.
+    `MultiDiscrete([n_devices] * N)`: a device for each of N units, in topological order.
+    `info["devices"]` names the devices. `env.unwrapped.action_masks()` is False for devices that
+    cannot run a unit; MaskablePPO reads it.
 
     `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored. Padded devices
     are masked, and choosing one selects the reference device.
@@ -58,102 +66,100 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
     `max_edges` and `max_devices`.
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `node_mask` | (N,) | int8 | 1 for a unit, 0 for padding |
-    | `placement` | (N,) | float32 | device of each unit / D |
-    | `step` | (1,) | float32 | placements so far / `horizon` |
-    | `graph_id` | (1,) | float32 | identifies graph, costs and devices: the id / 2^24 |
-    | `x` | (N, F) | float32 | features; `observation.FEATURES` names the blocks |
-    | `edges` | (2, E) | float32 | producer and consumer of each edge / N |
-    | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `node_mask` | (N,) | 1 for a unit, 0 for padding |
+    | `placement` | (N,) | device of each unit / D |
+    | `step` | (1,) | placements so far / `horizon` |
+    | `graph_id` | (1,) | identifies graph, costs and devices: the id / 2^24 |
+    | `x` | (N, F) | features; `observation.FEATURES` names the blocks |
+    | `edges` | (2, E) | producer and consumer of each edge / N |
+    | `edge_mask` | (E,) | 1 for an edge, 0 for padding |
 
-    All values are scaled to order one. Indices are divided by their number;
-    `env.observation_space[key].read(values)` restores them, `placement_gym.edge_index` edges. The
-    columns of `x` are fractions, one-hot or sines, from -1 to 1, or unbounded logarithms.
-
-    `observe_graph=False` leaves out `x`, `edges` and `edge_mask`, for graphs of many thousands of
-    units. `observe_devices=True` adds limits, times and links, see [below](#device-features).
+    Masks are int8, all else is float32 of order one. `env.observation_space[key].read(values)`
+    restores indices, `placement_gym.edge_index` edges. `observe_graph=False` leaves out `x`,
+    `edges` and `edge_mask`, for graphs of many thousands of units. `observe_devices=True` adds
+    [device features](#device-features).
 
     ## Rewards
 
-    | `reward` | value | source |
-    | --- | --- | --- |
-    | `"log_speedup"` | log(reference latency / latency), the default | |
-    | `"speedup"` | reference latency / latency | |
-    | `"inverse_latency"` | inferences per second | HSDAG |
-    | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
-    | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
+    | `reward` | value |
+    | --- | --- |
+    | `"log_speedup"` | log(reference latency / latency), the default |
+    | `"speedup"` | reference latency / latency |
+    | `"inverse_latency"` | inferences per second (HSDAG) |
+    | `"neg_sqrt_latency"` | -sqrt(latency in seconds) (Mirhoseini et al. 2017) |
+    | `"improvement"` | latency saved by this step / reference latency (Placeto) |
+
+    [A wrapper](../../docs/how_to/own_problem.md#another-reward) can compute any other reward.
 
     A placement that does not fit or does not run is infeasible. It raises no exception:
     `info["latency_ms"]` is ten times the reference latency, and the reward is computed from 10
     (1 + 9 s) times the reference latency, where s is the fraction of the placement's bytes that
-    exceed the memory limits. With `repair` the nearest placement that fits is evaluated instead.
-
-    For any other reward write [a wrapper](../../docs/how_to/own_problem.md#another-reward).
+    exceed the memory limits. With `repair=True` the nearest placement that fits is evaluated.
 
     ## Starting State
     All units are on the reference device, the first device that can run the whole model.
 
     `reset(options={"placement": ...})` starts one episode from another placement, which is
     evaluated first: a `Placement`, a dictionary from unit to device name, or device indices (with
-    `gym.make_vec` also one row for each environment). Any other option is an error.
+    `gym.make_vec` also one row for each environment).
 
     ## Episode End
-    The episode terminates after `horizon` placements, one by default. An infeasible placement does
-    not end it. Episodes are truncated only if `gym.make` is given `max_episode_steps`.
+    The episode terminates after `horizon` placements, one by default, whether feasible or not.
+    `gym.make(..., max_episode_steps=...)` truncates it.
 
     ## Information
     `reset` and `step` return the same keys.
 
     | key | meaning |
     | --- | --- |
-    | `latency_ms`, `latency_p90_ms` | median and 90th percentile of the placement's latency |
+    | `latency_ms`, `latency_p90_ms` | median and 90th percentile of the latency |
     | `reference_ms` | latency of the reference device |
     | `best_single_ms` | latency of the fastest single device within memory limits |
     | `best_single_unlimited_ms` | the same without limits |
-    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
+    | `speedup`, `speedup_vs_best_single` | over the reference and the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `noise_floor` | typical noise of this session |
-    | `warning` | why the measurement is too unreliable to compare; `""` if it is reliable |
+    | `warning` | why the measurement is too unreliable to compare, or `""` |
     | `interference` | fraction of the time that other programs took; 0 if enough was calm |
-    | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
+    | `n_submodels`, `n_submodels_expected` | submodels made, and submodels needed |
     | `n_transfers`, `transfer_bytes` | transfers between devices, and their bytes |
-    | `memory_bytes` | bytes on each device that count against its limit |
-    | `excess_bytes` | how many of them exceed a limit |
+    | `memory_bytes`, `excess_bytes` | bytes on each device; bytes beyond the limits |
     | `compile_s`, `measure_s` | seconds to compile, and to warm up, check and time |
-    | `cached` | True if an earlier measurement of the placement was used |
+    | `cached` | True if an earlier measurement was used |
     | `feasible`, `error` | True if the placement fits and runs, else why not |
     | `repaired` | True if the placement was changed so that it fits |
     | `placement_hash` | identifies the placement |
     | `devices` | names of the devices, in the order of action values |
     | `testbed` | True if two devices are one physical device |
 
-    `best_single_ms` is at most `reference_ms` if the reference device may run the model alone, and
-    ten times `reference_ms` if no device holds the model. A tensor that two other devices read is
-    two transfers.
+    If no device holds the model, `best_single_ms` is ten times `reference_ms`. A tensor that two
+    other devices read counts as two transfers.
+
+    `gym.make_vec` returns `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
+    `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"`, all keys.
 
     ## Device Features
     `observe_devices=True` adds these keys, or with `observe_graph=False` only `room`. Times are
-    log(1 + t / s), where s is the mean time of a unit on a device, and zero if nothing is known
-    without measuring. Bytes are fractions of the model's bytes.
+    log(1 + t / s), where s is the mean time of a unit on a device, or zero if they would have to be
+    measured. Bytes are fractions of the model's bytes.
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | float32 | number of its memory pool, from 1, / D; 0 if not shared |
-    | `devices` | (D, 5) | float32 | see below |
-    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
-    | `unit_times` | (N, D) | float32 | time of each unit on each device |
-    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
-    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
-    | `edge_attr` | (E, 3) | float32 | transfer time, number of tensors, size in mean tensors |
-    | `scale` | (1,) | float32 | log10(s in ms) / 8 |
-    | `room` | (D,) | float32 | free memory under the placement, negative if a limit is exceeded |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `device_mask` | (D,) | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | number of its memory pool, from 1, / D; 0 if not shared |
+    | `devices` | (D, 5) | see below |
+    | `links` | (D, D, 2) | time of a transfer, and extra time for a mean tensor |
+    | `unit_times` | (N, D) | time of each unit on each device |
+    | `unit_bytes` | (N,) | bytes that each unit holds |
+    | `supported` | (N, D) | 1 if the device runs the unit (int8) |
+    | `edge_attr` | (E, 3) | transfer time; log(1 + n) of tensors, and of size in mean tensors |
+    | `scale` | (1,) | log10(s in ms) / 8 |
+    | `room` | (D,) | free memory under the placement, negative beyond a limit |
 
     The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel. `edge_attr` holds log(1 + n)
-    for numbers and sizes, too.
+    for the host, the mean time of a unit, and the cost of a submodel.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
@@ -177,8 +183,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
         graph: View of the problem's operators, kept in saved placements.
-        repair: Repair a placement that its devices cannot run or hold before it is evaluated; see
-            ``solvers.repair``. The observed placement is the repaired one.
+        repair: Change placements that the devices cannot run or hold so that they fit, see
+            ``solvers.repair``. The repaired placement is observed.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
         decisions: What an action decides; see ``placement_gym.problem.decisions``.
 

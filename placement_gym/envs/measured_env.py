@@ -42,9 +42,8 @@ class MeasuredEnv(DevicePlacementEnv):
 
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
-    reference device. A step takes about a second.
-    [Measurement](../../docs/explanation/measurement.md) explains the protocol, noise and verdicts.
-    To train with fewer measurements, [start in a simulation](../../docs/how_to/twin.md).
+    reference device ([how](../../docs/explanation/latency.md#measured)). A step takes about a second. To
+    train with fewer measurements, [start in a simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
 
     ```python
     import gymnasium as gym
@@ -54,70 +53,54 @@ class MeasuredEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacement-v0", num_envs=4)` times the placements of a step against one
-    reference. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
-    `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"` it has all
-    keys.
+    reference. These pages explain arguments: [models, shapes and
+    inputs](../../docs/how_to/own_problem.md), [devices and
+    constraints](../../docs/how_to/devices.md), [scenarios](../../docs/how_to/language_models.md),
+    [throughput](../../docs/how_to/several_models.md).
 
     ## Measured Information
-    Latencies of single devices are relative to the reference at the same time, so slow drift of
-    the machine cancels. `warning` also covers single devices: it names a reference that drifted or
-    differs from itself, a long tail or a busy machine.
-
     A stateful model adds `prefill_ms` and `token_ms`, or `step_ms`, NaN if the placement failed.
     Throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are then the
     times between two results.
 
     Args:
         model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``; or a list of
-            these, for models that run side by side, where ``"resnet:2"`` runs twice as often.
-        devices: Preset, names, file or specifications. None takes the machine's devices, or the
-            preset ``cpu-testbed`` on a machine with a single one.
+            these to run side by side, where ``"resnet:2"`` runs twice as often.
+        devices: Preset, names, file or specifications. None takes the machine's devices, or
+            ``cpu-testbed`` if there is only one.
         granularity: ``"op"``, ``"colocated"`` or ``"fused"``.
-        graph: ``"folded"`` or ``"raw"``.
+        graph: ``"folded"``, or ``"raw"``: every node of OpenVINO's model.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
-        warmup: Maximum number of inferences between the first one, whose outputs are compared, and
-            the first timed one. Warm-up ends early when times stop falling.
-        repeats: Maximum number of timed inferences, of the placement and of the reference each;
-            with objective ``"throughput"`` of timed windows of eight or more results. None is six
-            inferences or four windows.
-        noise: Timing ends early when the half-width of the speed-up's 95 % interval is this
-            fraction, or when the placement is clearly slower than the best one so far.
-        cache: Answer a repeated placement from memory. Finalists are measured again.
-        isolate: Run OpenVINO in a separate process. A placement that crashes or hangs it is tried
-            once more and is then infeasible. False measures in this process.
-        timeout_s: Seconds that one step of that process, such as a compilation or an inference,
-            may take before it counts as hung.
+        warmup: Maximum number of untimed inferences after the first one, whose outputs are
+            compared. Fewer if times stop falling.
+        repeats: Maximum number of timed inferences of the placement, and of the reference; None is
+            six. For throughput, of windows of eight or more results; None is four.
+        noise: Timing ends early if the half-width of the speed-up's 95 % interval is this fraction,
+            or if the placement is clearly slower than the best one so far.
+        cache: Answer a repeated placement from memory.
+        isolate: Run OpenVINO in a separate process, where a placement that crashes or hangs twice
+            is infeasible.
+        timeout_s: Seconds after which a step of that process counts as hung.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
-            ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
-        scenario: What one run of a stateful model does. ``"chat-128-32"`` is a prompt of 128 tokens
-            on an empty state, then 32 tokens decoded one by one; None is ``"chat"``, 64 and 16
-            tokens. A model that reads no tokens runs ``"steps-16"``, equal steps. Latencies are
-            those of the whole scenario, outputs are compared at every step, and the memory of a
-            device includes its part of the final state. A dimension that ``shapes`` does not bind
-            is a batch of one if it comes first, else the tokens.
-        inputs: Your own inputs: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
-            names to arrays, or a list of such mappings, one for each sample. The first sample is
-            timed, outputs are compared on each. Arrays of tokens are those of a whole scenario.
-            None generates inputs.
-        extension: File of a library with additional operators, for ``ov.Core.add_extension``. Its
-            code runs.
-        objective: ``"latency"``, or ``"throughput"``: several requests are in flight, and latencies
-            are the milliseconds between two results. A single device gets the number of streams
-            and requests that suits it best. A request is a whole scenario of a stateful model, or
-            a round of several models.
-        requests: With objective ``"throughput"``, requests in flight of a placement on several
-            devices. None is one more than devices, or as many as devices for a stateful model.
-        tolerance: Maximum relative error of a placement's outputs; beyond it the placement is
-            infeasible. None is 1e-4 if all devices compute in f32, else 3e-2. For a quantised model
-            it is three times the measured effect of rounding or integer overflow, at most 0.1, and
-            3e-2 where that cannot be measured: with state, or without real-valued inputs.
-        constraints: Operators that are kept on devices or off them, devices of inputs and outputs,
-            and the largest number of submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or
-            a file of these; see ``placement_gym.problem.constraints``. Single devices remain
-            references regardless.
-        costs: ``"profiled"`` measures the times of operators and transfers on this machine once
-            and keeps them, for observations and repairs. None measures none, and unit features
-            hold no times.
+            ``"?"`` leaves one dynamic, ``"1..128"`` bounds it.
+        scenario: What one run of a stateful model does. ``"chat-128-32"`` reads 128 tokens, then
+            decodes 32; None is ``"chat"``, 64 and 16. A model that reads no tokens runs
+            ``"steps-16"``. Dimensions that ``shapes`` does not bind are a batch of one if they come
+            first, else the tokens.
+        inputs: An ``.npz`` of named arrays, a folder of ``.npy``, a mapping of names to arrays, or
+            a list of mappings, one per sample. The first sample is timed, outputs are compared on
+            each. None generates inputs.
+        extension: File of a library for ``ov.Core.add_extension``. Its code runs.
+        objective: ``"latency"``, or ``"throughput"``: the milliseconds between two results with
+            several requests in flight.
+        requests: For throughput, requests in flight on several devices. None is one more than
+            devices, or as many as devices for a stateful model.
+        tolerance: Maximum relative error of outputs; beyond it a placement is infeasible. None is
+            1e-4 if all devices compute in f32, else 3e-2, and is measured for a quantised model.
+        constraints: Operators to keep on devices or off them, as in ``{"keep_off": {"NPU":
+            ["type:Softmax"]}}``, or a file of these.
+        costs: ``"profiled"`` measures the times of operators and transfers once and keeps them, for
+            observations and repairs. None measures none.
         kwargs: See ``DevicePlacementEnv``.
 
     Raises:

@@ -32,8 +32,12 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     Everything that is not described here is as in ``DevicePlacementEnv``.
 
     ## Description
-    An episode visits every unit of the model once; the action places the current unit. With
-    `observe="flat"` an observation has eight numbers for each device, whatever the size of the
+    An episode visits every unit of the model once; each action places the current unit.
+    `DevicePlacementPerUnitSim-v0` simulates as [DevicePlacementSim-v0](simulated_env.py) does,
+    `DevicePlacementPerUnit-v0` measures as [DevicePlacement-v0](env.py) does. This page says what
+    differs from them.
+
+    With `observe="flat"` an observation has eight numbers for each device, whatever the size of the
     graph. Use this form with the algorithms of Stable-Baselines3:
 
     ```python
@@ -49,10 +53,15 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ```
 
     `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
-    environments together, which gives about four times as many steps per second as one environment.
-    Its info has the keys of `SimulatedVectorEnv`.
+    environments together, about four times as many steps per second as one environment. Measured
+    environments are stepped one after another; with `observe="flat"` they measure only the last
+    placement of an episode:
 
-    Models, devices and costs are those of [DevicePlacementSim-v0](simulated_env.py).
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
+    ```
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` is False
@@ -62,18 +71,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     `Dict` of padded arrays, or with `observe="flat"` a `Box` of eight float32 numbers for each
     device.
 
-    The `Dict` has the keys of [DevicePlacement-v0](env.py#observation-space), and three more.
-    `step` is the number of units placed / N.
+    The `Dict` has the keys of [DevicePlacement-v0](env.py#observation-space), where `step` is the
+    number of units placed / N, and three more:
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `current_unit` | (1,) | float32 | index of the unit that the next action places / N |
-    | `visited` | (N,) | int8 | 1 for units that have been placed |
-    | `start` | (N,) | float32 | simulated start of each unit / the latest start; 0 if measured |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `current_unit` | (1,) | index of the unit that the next action places / N |
+    | `visited` | (N,) | 1 for units that have been placed (int8) |
+    | `start` | (N,) | simulated start of each unit / the latest start; 0 if measured |
 
     The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
-    arcsinh(10 t / mean time of a unit), a signed logarithm, from about -10 to 10. Most of them are
-    relative to the best single device, which holds all units that have not been placed yet.
+    arcsinh(10 t / mean time of a unit), from about -10 to 10. Most are relative to the best single
+    device, which holds all units that have not been placed yet.
 
     | number | bounds | meaning for the current unit on a device |
     | --- | --- | --- |
@@ -89,19 +98,16 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ## Rewards
     | `reward` | value |
     | --- | --- |
-    | `"improvement"` | latency saved by this step, in reference latencies; default of the `Dict` |
+    | `"improvement"` | latency saved by this step / reference latency; default of the `Dict` |
     | `"saving"` | N x latency saved / latency of the best single device; default of `"flat"` |
     | `"final"` | 0 until the last unit is placed, then `final_reward` |
 
     `"improvement"` evaluates a placement at every step. Its rewards are of order 1 / N, which is
     small compared with the error of an untrained value function.
 
-    `"saving"` is N (latency before - latency after) / latency of the best single device. It
-    computes these latencies from costs alone, without limits and noise, and evaluates only the last
-    placement. The rewards of an episode that starts on the best single device add up to N (1 - 1 /
-    `speedup_vs_best_single`).
-
-    `final_reward` takes any reward of [DevicePlacement-v0](env.py#rewards).
+    `"saving"` computes latencies from costs alone, without limits and noise, and evaluates only the
+    last placement. The rewards of an episode that starts on the best single device add up to N (1 -
+    1 / `speedup_vs_best_single`).
 
     ## Starting State
     | `start` | devices of the units |
@@ -111,8 +117,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `"random"` | a random device for each unit |
     | `"best"` | the devices of the fastest placement since the last seed was set |
 
-    `reset(options={"placement": ...})` takes precedence: a `Placement`, a dictionary from unit to
-    device name, or device indices.
+    `reset(options={"placement": ...})` [takes precedence](env.py#starting-state).
 
     ## Episode End
     The episode terminates after the last unit. `horizon` has no effect.
@@ -130,13 +135,11 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     Args:
         base: Evaluates whole placements; its spaces, horizon and episodes are not used.
-        start: Placement that an episode starts from: ``"first"``, all on the reference device;
-            ``"best-single"``, all on the fastest one; ``"random"``; or ``"best"``, the fastest seen
-            since the last seed was set. None is ``"best-single"`` for ``"flat"``, else ``"first"``.
-        reward: ``"improvement"``: what each step saved. ``"saving"``: the same from costs, times N.
-            ``"final"``: 0 until the last unit is placed, then the reward of ``base``. None is
-            ``"saving"`` for ``"flat"``, else ``"improvement"``.
-        observe: ``"graph"``, or ``"flat"``: a few numbers for each device.
+        start: Placement that an episode starts from; None is ``"best-single"`` for ``"flat"``, else
+            ``"first"``.
+        reward: ``"improvement"``, ``"saving"`` or ``"final"``; None is ``"saving"`` for ``"flat"``,
+            else ``"improvement"``.
+        observe: ``"graph"``, or ``"flat"``: eight numbers for each device.
         twin: Costs for ``"saving"`` and ``"flat"``; None takes those that ``base`` simulates with.
 
     Attributes:

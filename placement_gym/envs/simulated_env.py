@@ -28,10 +28,11 @@ class SimulatedEnv(DevicePlacementEnv):
     Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
 
     ## Description
-    A step takes microseconds, and the machine need not have the devices. The environment also takes
-    generated graphs, published workloads and [your own graphs](../../docs/how_to/own_problem.md).
-    It is deterministic unless `noise` is set. [Simulation](../../docs/explanation/simulator.md)
-    explains costs, schedules and the proven optimum.
+    The interface of [DevicePlacement-v0](env.py), simulated: a step takes microseconds, and the
+    machine need not have the devices. The environment also takes generated graphs, published
+    workloads and [your own graphs](../../docs/how_to/own_problem.md). It is deterministic unless
+    `noise` is set. [Simulation](../../docs/explanation/latency.md#simulated) explains costs, schedules and
+    the proven optimum.
 
     ```python
     import gymnasium as gym
@@ -41,29 +42,26 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
-    together. Its info has `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
-    `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"` it has all
-    keys. Episodes are reset in the step that ends them (`AutoresetMode.SAME_STEP`); `final_obs` and
-    `final_info` hold their end.
+    together. Episodes are reset in the step that ends them (`AutoresetMode.SAME_STEP`); `final_obs`
+    and `final_info` hold their end.
+
+    ## Action Space
+    `MultiDiscrete([n_devices] * N)`. See [DevicePlacement-v0](env.py#action-space).
+
+    ## Observation Space
+    `Dict` of padded arrays. See [DevicePlacement-v0](env.py#observation-space).
+
+    ## Rewards
+    Those of [DevicePlacement-v0](env.py#rewards).
+
+    ## Starting State
+    All units are on the reference device, unless [`reset`](env.py#starting-state) gets a placement.
+
+    ## Episode End
+    The episode terminates after `horizon` placements, one by default.
 
     ## Information
-    The keys of [DevicePlacement-v0](env.py#information). These are the ones that matter for a
-    simulated placement:
-
-    | key | meaning |
-    | --- | --- |
-    | `latency_ms` | latency of the placement |
-    | `reference_ms` | latency of the reference device |
-    | `best_single_ms` | latency of the fastest single device within memory limits |
-    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
-    | `n_submodels`, `n_transfers`, `transfer_bytes` | submodels; transfers between devices |
-    | `memory_bytes`, `excess_bytes` | bytes on each device, and bytes beyond a limit |
-    | `feasible`, `error` | True if the placement fits, else why not |
-    | `repaired` | True if the placement was changed so that it fits |
-    | `devices` | names of the devices, in the order of action values |
-
-    ## Device Features
-    `observe_devices=True` adds [limits, times and links](env.py#device-features).
+    The keys of [DevicePlacement-v0](env.py#information).
 
     ## Priority and Fusion
     With `schedule="event"` an action can decide more than the placement:
@@ -78,20 +76,19 @@ class SimulatedEnv(DevicePlacementEnv):
     )
     ```
 
-    The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
-    each unit if `"priority"` is decided, and a bit for each edge if `"fusion"` is. The
-    observation gains the decisions so far:
+    An action is then a device for each unit, a level from 0 to 7 for each unit if `"priority"` is
+    decided, and a bit for each edge if `"fusion"` is. Observations gain these keys:
 
-    | key | shape | type | meaning |
-    | --- | --- | --- | --- |
-    | `priority` | (N,) | float32 | level of each unit / 8 |
-    | `fused` | (E,) | int8 | 1 for edges that are to be fused |
+    | key | shape | meaning |
+    | --- | --- | --- |
+    | `priority` | (N,) | level of each unit / 8 |
+    | `fused` | (E,) | 1 for edges that are to be fused (int8) |
 
-    A free device starts the ready unit of the highest level; among equals, the first in topological
+    A free device starts the ready unit of the highest level, among equals the first in topological
     order. Fusing an edge saves the launch of the operator that reads the tensor, and the time to
     write and read it, if both ends share a device and the graph stays acyclic. Fused operators
-    start when all their inputs have arrived, and their outputs are available when all of them have
-    finished. Fusion needs the analytic costs of a stateless model.
+    start when all their inputs have arrived and finish together. Fusion needs the analytic costs of
+    a stateless model.
 
     `gdp`, `annealing` and `hill-climb` decide all three; `heft` uses its rank as priority. Other
     agents and solvers, `compare` and studies do not accept such an environment.
@@ -109,9 +106,9 @@ class SimulatedEnv(DevicePlacementEnv):
 
     Args:
         model: As for ``MeasuredEnv``; or a ``CostGraph``, or its ``.json``; or a published
-            workload's ``.json``; or a synthetic graph such as ``"synthetic-layered-1000"``,
-            ``"synthetic-series-parallel-80000"``, ``"unrolled-lstm-50000"`` or
-            ``"stacked-bert-80000"``, with about that many operators; or a generated one such as
+            workload's ``.json``; or a synthetic graph of about so many operators, such as
+            ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
+            ``"unrolled-lstm-50000"`` or ``"stacked-bert-80000"``; or a generated one such as
             ``"family-attention-120-seed7"``, see ``graph.generated``.
         devices: Preset, names, file or specifications. None takes ``cpu+dgpu``, or the devices
             of a workload or ``CostGraph``, which needs costs on all named devices. Kinds are
@@ -120,7 +117,6 @@ class SimulatedEnv(DevicePlacementEnv):
             counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
         granularity: As for ``MeasuredEnv``. Units of a workload are its colour classes, or its
             nodes with ``"op"``; units of a ``CostGraph`` are its nodes.
-        graph: As for ``MeasuredEnv``.
         objective: ``"latency"``, or ``"throughput"``: the time between two results.
         costs: ``"analytic"``: constants of this package; ``"profiled"``: measured on this machine;
             for a workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its
@@ -129,17 +125,12 @@ class SimulatedEnv(DevicePlacementEnv):
             mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with
             costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
-        shapes: As for ``MeasuredEnv``.
-        inputs: As for ``MeasuredEnv``. Costs are those at their sizes; memory by lifetime counts
-            tensors at the upper bounds of their dimensions.
-        scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: those of the
-            prefill, and for each decoded token the mean of the first and the last one's. Each
-            inference pays for launches, weights and transfers again.
-        extension: As for ``MeasuredEnv``.
+        inputs: As for ``MeasuredEnv``; costs are those at their sizes.
+        scenario: As for ``MeasuredEnv``. Analytic costs are those of the prefill plus, for each
+            decoded token, the mean of the first and the last one's.
         decisions: ``"placement"``, and optionally ``"priority"``, ``"fusion"`` or both, which
             cannot be combined with padding.
-        constraints: As for ``MeasuredEnv``.
-        kwargs: See ``DevicePlacementEnv``.
+        kwargs: As for ``MeasuredEnv``.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.

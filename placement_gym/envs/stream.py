@@ -53,11 +53,12 @@ class StreamEnv(gym.Env[Any, Any]):
     """``DevicePlacementStream-v0``: every episode places another generated graph, in one step.
 
     ## Description
-    Every episode is another problem: a generated graph of 50 to 800 operators, a host with two or
-    four GPUs, often with memory limits, and a schedule. The goal is a policy that places graphs it
-    has never seen. As in Procgen, a seed is a problem, and training, validation and test problems
-    are disjoint. Latencies are [simulated](../../docs/explanation/simulator.md). By default an
-    action sets the weights of a list scheduler, so stock algorithms learn in seconds:
+    Learn a policy that places graphs it has never seen. Every episode is another
+    [simulated](../../docs/explanation/latency.md#simulated) problem: a generated graph of 50 to 800
+    operators, a host with two or four GPUs, often with memory limits, and a schedule. A seed is a
+    problem; training, validation and test problems are disjoint, as in Procgen.
+
+    By default an action sets the weights of a list scheduler, so stock algorithms learn in seconds:
 
     ```python
     import gymnasium as gym
@@ -72,53 +73,45 @@ class StreamEnv(gym.Env[Any, Any]):
 
     ## Action Space
     `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places units in the order
-    of their first operators. The cost of a device is the time at which the unit would be ready
-    there, plus the unit's time, plus the terms below. The unit goes to the cheapest device that has
-    room for it. Zeros are the middle of each range; they are not earliest finish.
+    of their first operators, each on the device with the lowest cost that has room for it. The cost
+    is the time at which the unit would be ready there, plus the unit's time, plus weighted terms:
 
-    | number | weight of | at -1 and 1 |
-    | --- | --- | --- |
-    | 0 | the price of memory on a limited device, relative to a typical gain per byte | 2^-6, 1 |
-    | 1 | an additional share of the unit's time | -0.5, 0.5 |
-    | 2 | times of transfers of its inputs | -0.5, 0.5 |
-    | 3 | leaving the device of the latest input, in mean operator times | -0.3, 0.3 |
-    | 4 | the share of the free memory that the unit takes, in mean operator times | -0.5, 0.5 |
-    | 5 | the maximum random device bias, in mean operator times | 2^-3, 2 |
-    | 6 | the probability of a new random bias before a unit | 2^-5, 1/2 |
-    | 7 | running on the host, in mean operator times | -0.5, 0.5 |
-    | 8 | how long the device has been busy | -0.2, 0.2 |
+    * 0: the price of memory on a limited device.
+    * 1 and 2: an additional share of the unit's time, and of transfers of its inputs.
+    * 3: leaving the device of the latest input.
+    * 4: the share of the free memory that the unit takes.
+    * 5 and 6: the size of a random device bias, and the probability of a new one before a unit.
+    * 7: running on the host.
+    * 8: how long the device has been busy.
+
+    `MEANS` and `SCALES` in `placement_gym.solvers.list_policy.scheduler` define the ranges.
 
     With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units; entries
     beyond the graph are ignored. `env.unwrapped.action_masks()` is False for devices that cannot
-    run a unit. Placements that do not fit into memory are repaired in both forms.
+    run a unit. In both forms placements that do not fit into memory are repaired.
 
     ## Observation Space
     `Box(-10, 10, (11,), float32)` with `observation="statistics"`, the default: sizes, limits,
     transfers, width and schedule, named by `placement_gym.solvers.list_policy.statistics`. With
-    `observation="graph"` it is the dictionary of [DevicePlacement-v0](env.py#observation-space),
-    padded, with the keys of `observe_devices=True`.
+    `observation="graph"` it is the padded dictionary of
+    [DevicePlacement-v0](env.py#observation-space), with device features.
 
     ## Rewards
     log(floor / latency). The floor is the lowest latency of list scheduling by earliest finish
-    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices. `exp`
-    of a mean reward is the geometric mean of the speed-ups over the floor. A placement that does
-    not fit even when repaired has a latency of ten times the floor.
-
-    `placement_gym.solvers.lookahead` is a stronger baseline and takes tens of milliseconds
-    ([results](../../docs/results/index.md)).
+    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices. A
+    placement that does not fit even when repaired has ten times the floor's latency. `exp` of a
+    mean reward is the geometric mean of the speed-ups over the floor.
 
     ## Starting State
     A problem drawn from the first `n_problems` of the split; it stays for `episodes` episodes.
     Seeds are 0 to 9999 in `"validation"`, 10000 to 19999 in `"test"` and from 20000 in `"train"`.
-    `reset(options={"problem": 10_007})` chooses a problem of the split. `reset(seed=...)` only
-    decides which problems are drawn: the same action for the same problem has the same reward.
+    `reset(options={"problem": 10_007})` chooses a problem of the split; `reset(seed=...)` only
+    decides which are drawn. The same action for the same problem has the same reward.
 
     ## Episode End
     The episode terminates after one step.
 
     ## Information
-    `reset` and `step` return the same keys.
-
     | key | meaning |
     | --- | --- |
     | `latency_ms` | latency of the placement; after `reset` that of the floor |
@@ -148,9 +141,9 @@ class StreamEnv(gym.Env[Any, Any]):
         action: ``"weights"`` or ``"units"``.
         observation: ``"statistics"`` or ``"graph"``.
         episodes: Episodes of a problem before the next one is drawn.
-        make_problem: A function that makes the problem of a seed, a ``CostGraph`` or a
-            ``graph.families.problems.SampledProblem``. It replaces ``families``, ``devices`` and
-            ``schedule``; graphs must keep to ``sizes``.
+        make_problem: A function from a seed to a problem, a ``CostGraph`` or a
+            ``graph.families.problems.SampledProblem``, in place of ``families``, ``devices`` and
+            ``schedule``. Graphs must keep to ``sizes``.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""HSDAG's presets have all steps of the paper, and the numbers of the README's table."""
+"""HSDAG's presets have all steps of the paper, and the numbers of its table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_default_is_a_preset_with_all_steps() -> None:
 
 
 def flatten(preset: str) -> dict[str, str]:
-    """All values of a preset, as the README's table has them."""
+    """All values of a preset, as the table has them."""
     known = PRESETS[preset]
     parts = {"policy": asdict(known.policy), "reinforce": known.algorithm, "envs": known.envs,
              "optimizer": known.optimizer}  # fmt: skip

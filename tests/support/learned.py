@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -125,8 +126,7 @@ def count_calls(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def read_table(name: str) -> dict[str, list[str]]:
-    """Rows of a README's table of numbers and switches: both presets' values, and the source."""
-    text = (Path(agents.__file__).parent / name / "README.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    rows = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+    """Rows of an agent's table of numbers: both presets' values, and the source."""
+    with (Path(agents.__file__).parent / name / "numbers.csv").open(newline="") as file:
+        _, *rows = csv.reader(file)
     return {row[0]: row[1:] for row in rows}

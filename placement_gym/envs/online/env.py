@@ -50,12 +50,12 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     """``DevicePlacementOnline-v0``: chooses a plan for every request that arrives.
 
     ## Description
-    Several models are served on common devices. When the environment is made, solvers propose plans
-    for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is a
-    request that has just arrived; the action is the plan that serves it. Devices have queues, other
-    programs slow them down for a while, and weights that a device does not hold have to be loaded
-    in place of those that were not used for longest. [Several
-    models](../../../docs/how_to/several_models.md) shows how to deploy plans.
+    Several models are served on common devices. Solvers propose plans for each model when the
+    environment is made, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is a
+    request that has just arrived, and the action is the plan that serves it. Devices have queues,
+    other programs slow them down for a while, and loading weights displaces those that were not
+    used for longest. [Several models](../../../docs/how_to/several_models.md) shows how to deploy
+    plans.
 
     ```python
     import gymnasium as gym
@@ -65,12 +65,11 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     print(env.unwrapped.plans)
     ```
 
-    A step takes 30 microseconds, so there is no native vector form: 16 environments of
-    `gym.make_vec` step one after another, and take 0.7 times as many steps a second as one.
+    A step takes 30 microseconds. `gym.make_vec` steps environments one after another.
 
     ## Action Space
-    ``Discrete(n_plans)``. ``action_masks()`` is False for plans that the model of the request does
-    not have. Such a request runs by the first plan that it has.
+    ``Discrete(n_plans)``. ``action_masks()`` is False for plans of other models; a request with
+    such an action runs by the first plan of its model.
 
     ## Observation Space
     ``Box`` of float32; ``env.unwrapped.parts`` has the slice of each part. Times are relative to
@@ -123,14 +122,14 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             all models together.
         rate: Requests that arrive in a mean latency of the fastest plans. At 1 the fastest devices
             alone would be just busy.
-        trace: ``"train"``, ``"validation"`` or ``"test"``, traces drawn from separate seeds; or a
-            CSV file with the columns ``time_ms`` and ``model``.
+        trace: ``"train"``, ``"validation"`` or ``"test"``, or a CSV file with the columns
+            ``time_ms`` and ``model``.
         requests: Requests of an episode; a file has a fixed number.
         pace: Factor by which work takes longer while another program uses the device.
         observe_load: Whether ``load`` and ``latency`` show the effect of other programs.
         plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
-        costs: ``"analytic"``: times from constants of this package; ``"profiled"``: measured on
-            this machine, which must have the devices.
+        costs: ``"analytic"``: constants of this package; ``"profiled"``: measured on this machine,
+            which must have the devices.
         render_mode: None; ``"ansi"``: the plans and the last request, which ``"human"`` prints;
             or ``"rgb_array"``: the queues of the devices.
 
