@@ -6,7 +6,6 @@ ONNX Runtime reads the device of a node from its metadata; the session option
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from pprint import pformat
@@ -22,7 +21,8 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.export import INPUTS, list_own_arrays
+from placement_gym.deployment.export import INPUTS, list_own_arrays, quote
+from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import Given, Shapes, load_model, match_built_in, save_arrays
 from placement_gym.problem import Placement
@@ -35,7 +35,7 @@ ANNOTATION = "layer_ann"
 MODEL, WEIGHTS, SCRIPT, PLANNED = "model.onnx", "model.onnx.data", "run.py", "assignment.json"
 
 
-def export_for_onnxruntime(
+def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a line
     placement: Placement | str | Path,
     out: str | Path,
     model: Any = None,
@@ -52,8 +52,7 @@ def export_for_onnxruntime(
         placement: A placement or its file.
         out: The folder; files of these names in it are replaced.
         model: The ``.onnx`` file that the placement was made for.
-        shapes: As for ``gym.make``.
-        inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
+        shapes, inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
 
     Returns:
         The model, the script and the devices of its nodes.
@@ -63,20 +62,19 @@ def export_for_onnxruntime(
         UserError: The model is not an ONNX file, package ``onnx`` is absent, two GPUs are used,
             or ``out`` cannot be written.
     """
-    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
+    planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     path = check_file(model)
-    targets = name_targets(loaded_placement)
+    targets = name_targets(planned)
     onnx = import_onnx()
-    loaded_model = load_model(path, shapes, loaded_placement.spec.inputs)
-    devices = find_devices(loaded_placement, loaded_model)
+    loaded = load_model(path, shapes, planned.spec.inputs)
+    devices = find_devices(planned, loaded)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
-    arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
-    name = safe_name(loaded_placement.model)
-    about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
+    arrays = list_own_arrays(planned, loaded, folder, inputs)
+    name = safe_name(planned.model)
     source = SCRIPT_SOURCE.format(
-        about=json.dumps(about, ensure_ascii=False),
+        about=quote(f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."),
         targets=pformat(targets, sort_dicts=False),
         inputs=scripts.OWN_INPUTS if arrays else None,
     )
@@ -159,8 +157,6 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
     Raises:
         PlacementMismatchError: The placement was made for another model.
     """
-    from placement_gym.graph import extract_spec
-
     fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {
         node: safe_name(fitted.units[unit])
@@ -198,9 +194,8 @@ def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
             continue
         if not node.name or node.name in assignment:
             node.name = f"{node.name or node.op_type}/{node.output[0]}"
-        entries = [entry for entry in node.metadata_props if entry.key != ANNOTATION]
-        del node.metadata_props[:]
-        node.metadata_props.extend(entries)
+        for earlier in [entry for entry in node.metadata_props if entry.key == ANNOTATION]:
+            node.metadata_props.remove(earlier)
         node.metadata_props.add(key=ANNOTATION, value=device)
         assignment[node.name] = device
     return assignment
