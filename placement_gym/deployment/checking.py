@@ -115,11 +115,7 @@ def check(  # noqa: D417  arguments as for gym.make share a line
 
 
 def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:
-    """Choose the device to trust and those to check.
-
-    Raises:
-        UserError: There is no device to check.
-    """
+    """Choose the device to trust, and those to check, of which there has to be one."""
     exact = [device for device in devices if device.host and device.precision == "f32"]
     reference = exact[0] if exact else DeviceSpec("CPU")
     tested = [device for device in devices if device != reference]
@@ -329,11 +325,7 @@ class FaultFinder:
         return self.attempt(units).error > self.backend.tolerance
 
     def attempt(self, units: Sequence[int]) -> Outcome:
-        """Compile and run a placement with only these units on the device.
-
-        Raises:
-            EngineError: The placement did not cause the failure.
-        """
+        """Compile and run a placement with only these units on the device."""
         assignment = self.problem.single(self.problem.reference_device)
         assignment[units] = self.device
         key = assignment.tobytes()

@@ -91,12 +91,7 @@ def compile_phases(
 def cut(
     model: ov.Model, placement: Placement, split: str = "auto"
 ) -> tuple[OpGraph, HeteroPartition]:
-    """Cut a model as ``load_model`` returns it; return its graph and its parts.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-        ValueError: Unknown split.
-    """
+    """Cut a model as ``load_model`` returns it; return its graph and its parts."""
     graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
@@ -220,13 +215,7 @@ def take_part(placement: Placement, name: str) -> Placement:
 
 
 def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
-    """Prepare a model, or a copy of it, in the state in which the placement was made.
-
-    Args:
-        placement: Made for this model, or for the file that it was read from.
-        model: Any model.
-        in_place: Change the model itself.
-    """
+    """Prepare a model, or a copy of it, in the state in which a placement of it was made."""
     ready = model if in_place else model.clone()
     # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that
     # it reads or reshapes a model: they get the numbers that files had where they were planned.

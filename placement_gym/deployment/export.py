@@ -159,10 +159,8 @@ def list_own_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the user's inputs of the first inference of the first sample by name, if any.
 
-    Types that NumPy lacks have their bits.
-
-    Raises:
-        UserError: The export would replace the given inputs, or change their folder.
+    Types that NumPy lacks have their bits. An export that would replace the given inputs, or change
+    their folder, is refused.
     """
     replaced = [folder.resolve(), (folder / INPUTS).resolve()]
     if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:

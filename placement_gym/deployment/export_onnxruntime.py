@@ -94,11 +94,7 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
 
 
 def check_file(model: Any) -> Path:
-    """The ONNX file of an argument.
-
-    Raises:
-        UserError: It is not an ONNX file.
-    """
+    """Return the file of an argument, or raise ``UserError`` if it is not an ONNX file."""
     is_path = isinstance(model, (str, Path)) and not match_built_in(model)
     if is_path and Path(model).suffix == ".onnx" and is_file(model):
         return Path(model)
@@ -109,11 +105,7 @@ def check_file(model: Any) -> Path:
 
 
 def import_onnx() -> Any:
-    """Import package ``onnx``.
-
-    Raises:
-        UserError: It is not installed.
-    """
+    """Import package ``onnx``, or raise ``UserError`` if it is not installed."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -126,8 +118,7 @@ def import_onnx() -> Any:
 def name_targets(placement: Placement) -> dict[str, str]:
     """Annotation -> ONNX Runtime's name of each device that has units.
 
-    Raises:
-        UserError: There are two GPUs, or two NPUs: a session has one execution provider of a type.
+    Two GPUs, or two NPUs, are refused: a session has one execution provider of a type.
     """
     used = [device for device in placement.devices if device.name in set(placement.units.values())]
     targets = {safe_name(spec.name): name_target(spec) for spec in used}
@@ -152,11 +143,7 @@ def name_target(device: DeviceSpec) -> str:
 
 
 def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
-    """Device by ONNX output: OpenVINO keeps their names as those of tensors.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-    """
+    """ONNX output -> device: OpenVINO keeps their names as those of tensors."""
     fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {
         node: safe_name(fitted.units[unit])
@@ -173,12 +160,10 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
 
 
 def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
-    """Write the device of each node into a model, in place, and name those without a name.
+    """Write the device of each node into a model, in place; return node -> device.
 
-    A node that OpenVINO has folded or fused gets the device of its reader, or of its input.
-
-    Returns:
-        Node -> device.
+    A node that OpenVINO has folded or fused gets the device of its reader, or of its input. Nodes
+    without a name get one.
     """
     nodes = list(model.graph.node)  # in topological order, as ONNX prescribes
     device_of: dict[str, str] = dict(devices)

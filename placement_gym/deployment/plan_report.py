@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.backends.measured import F32_TOLERANCE, MeasuredBackend
 from placement_gym.base import IntArray, UserError, format_bytes, join_words, to_plain
 from placement_gym.deployment.candidates import explain_candidates
 from placement_gym.deployment.selection import Selection, find_best_single, make_rows
@@ -20,27 +21,31 @@ Document = dict[str, Any]
 
 
 def make_document(
-    problem: Problem,
+    backend: MeasuredBackend,
     selection: Selection,
-    objective: str,
     bound_ms: float,
     notes: Sequence[str],
     stem: Path,
 ) -> Document:
     """Make the report; see ``plan``."""
-    winner = selection.winner
+    problem, tolerance, winner = backend.problem, backend.tolerance, selection.winner
+    reference = problem.device_names[problem.reference_device]
+    loose = f"outputs may differ from those of {reference} by {tolerance:.2g} relative"
     rows = make_rows(selection.candidates, problem.units.graph.models)
     assignments = {name: one.assignment for one in selection.candidates for name in one.names}
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
-            "objective": objective,
+            "objective": backend.objective,
             "devices": problem.device_names,
             "notes": [
                 *collect_cautions(problem.devices),
                 *describe_fit(problem),
                 *describe_use(problem, winner.label, winner.assignment),
                 *notes,
+                *([loose] if tolerance != F32_TOLERANCE else []),
+                *backend.comparison_rules,
+                *([f"stopped: this is {selection.stopped}"] if selection.stopped else []),
             ],
             "saved": describe_winner(problem, selection, rows),
             "plan": winner.label,
@@ -55,7 +60,7 @@ def make_document(
     )
     if selection.phases:
         document["phases"] = {**selection.phases}
-        if selection.winner is not selection.chosen:
+        if winner is not selection.chosen:
             document["phases"]["files"] = [f"{stem}{suffix}.json" for suffix in PHASE_SUFFIXES]
     return document
 
@@ -75,16 +80,11 @@ def describe_winner(
 
 
 def count_held(problem: Problem, assignment: IntArray) -> IntArray:
-    """Count the bytes that each device holds under a placement.
+    """(2, n_devices) bytes of weights, and of state such as a key-value cache, on each device.
 
-    Args:
-        problem: Units and devices.
-        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens,
-            which are compiled separately and share nothing.
-
-    Returns:
-        (2, n_devices) bytes of weights, of which one that several operators read counts for each of
-        them; and of state, such as a key-value cache at the end of the scenario.
+    A weight that several operators read counts for each of them, and state as at the end of the
+    scenario. Placements of prompts and of tokens, (2, n_units), are compiled separately and share
+    nothing.
     """
     graph, placements = problem.units.graph, np.atleast_2d(assignment)
     held = np.sum([problem.memory_bytes(placement) for placement in placements], axis=0)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends.measured import (
-    F32_TOLERANCE,
     QUICK,
     MeasuredBackend,
     explain_interrupt,
@@ -172,8 +171,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
         candidates, bound_ms = propose(backend, costs, time_limit_s, phases, quiet)
         measured, stopped = measure_candidates(backend, candidates, quiet)
         selection = select(backend, measured, stopped, phases, quiet)
-        notes += describe_conditions(backend, selection.stopped)
-        document = make_document(problem, selection, objective, bound_ms, notes, stem)
+        document = make_document(backend, selection, bound_ms, notes, stem)
     document["wall_s"] = perf_counter() - start_s
     # Keep minutes of measuring if the disk is full: the document says what could not be written.
     with keep_results(document):
@@ -213,11 +211,7 @@ def select(
     phases: bool,
     quiet: bool,
 ) -> Selection:
-    """Choose among measured candidates; see ``Selection.stopped``.
-
-    Raises:
-        EngineError: No candidate fits and runs.
-    """
+    """Choose among measured candidates; ``stopped`` is that of ``Selection``."""
     rows = make_rows(candidates)
     winner = chosen = find_candidate(candidates, choose(rows))
     verdict, report = state_plan_verdict(rows, chosen.label), dict[str, Any]()
@@ -253,8 +247,7 @@ def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool)
 def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
     """Time one measurement of the reference device alone, and its share of a round of a race.
 
-    Returns:
-        Seconds; nan if it cannot run.
+    In seconds; nan if it cannot run.
     """
     problem, protocol = backend.problem, backend.protocol
     measured = backend.evaluate_ignoring_limits(problem.single(problem.reference_device))
@@ -271,25 +264,10 @@ def say_seconds(seconds: float) -> str:
     return f" (about {max(seconds, 1.0):.0f} s)" if np.isfinite(seconds) else ""
 
 
-def describe_conditions(backend: MeasuredBackend, stopped: str) -> list[str]:
-    """Describe how outputs were compared, where that is not as usual, and an incomplete plan."""
-    problem, tolerance = backend.problem, backend.tolerance
-    reference = problem.device_names[problem.reference_device]
-    loose = f"outputs may differ from those of {reference} by {tolerance:.2g} relative"
-    return [
-        *([loose] if tolerance != F32_TOLERANCE else []),
-        *backend.comparison_rules,
-        *([f"stopped: this is {stopped}"] if stopped else []),
-    ]
-
-
 def list_placements(problem: Problem, selection: Selection) -> dict[str, Placement]:
-    """List the placements to save: the chosen one, and those of two phases if they win.
+    """Suffix of a file's name -> placement: the chosen one, and those of two phases if they win.
 
     A single device keeps its measured number of streams.
-
-    Returns:
-        Suffix of the file's name -> placement.
     """
     chosen, winner = selection.chosen, selection.winner
     placement, streams = Placement.of(problem, chosen.assignment), chosen.result.streams
@@ -330,6 +308,7 @@ def export_winner(
     given = {name: getattr(spec, name) for name in ("model", "shapes", "inputs", "extension")}
     placement, *phases = list_placements(problem, selection).values()
     if phases:
-        export_phases(*phases, folder, **given)
+        prefill, decode = phases
+        export_phases(prefill, decode, folder, **given)
     else:
         export_placement(placement, folder, requests=selection.chosen.result.requests, **given)

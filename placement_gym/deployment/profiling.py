@@ -107,7 +107,7 @@ def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None
     }
 
 
-def build_backend_to_split(  # noqa: D417  arguments as for gym.make share a line
+def build_backend_to_split(
     spec: ModelSpec,
     devices: DevicesArgument = None,
     protocol: TimingProtocol | None = None,
@@ -118,19 +118,9 @@ def build_backend_to_split(  # noqa: D417  arguments as for gym.make share a lin
     """Build a measured backend with at least four units, with a finer granularity if needed.
 
     A plain chain of layers is one unit under ``"colocated"``, which no placement splits. The notes
-    are also printed to standard error before anything is measured.
-
-    Args:
-        spec: The model, and the granularity to start with.
-        devices, tolerance, constraints: As for ``gym.make``.
-        protocol: Number of repetitions, and the objective.
-        quiet: Print nothing to standard error.
-
-    Returns:
-        The backend; and notes on the number of units, and why they are finer than requested.
-
-    Raises:
-        UserError: There are fewer than two units, or the problem cannot be profiled.
+    say how many units there are, and why they are finer than requested; they are also printed to
+    standard error before anything is measured. A problem that cannot be split or profiled is
+    refused.
     """
     bound = Constraints.parse(constraints)
     specs = resolve_devices(devices, "measured")

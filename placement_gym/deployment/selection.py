@@ -201,6 +201,7 @@ def make_rows(
     do not.
     """
     single = find_best_single(candidates)
+    best = single.measured if single else None
     rows = [
         {
             "label": candidate.label,
@@ -208,7 +209,7 @@ def make_rows(
             "also": list(candidate.also),
             "predicted_ms": candidate.predicted_ms,
             "error": candidate.error,
-            **measured_values(candidate.measured, single and single.measured, models),
+            **measured_values(candidate.measured, best, models),
         }
         for candidate in candidates
     ]
@@ -260,11 +261,7 @@ def describe_throughput(measurement: Measurement, models: Sequence[Member] = ())
 
 
 def choose(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the label of the row to save.
-
-    Raises:
-        EngineError: No candidate ran.
-    """
+    """Return the label of the row to save, or raise ``EngineError`` if no candidate ran."""
     ran = [row for row in rows if row["measured_ms"] is not None]
     if not ran:
         reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
