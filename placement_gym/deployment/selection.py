@@ -142,17 +142,19 @@ def confirm(
     """Measure the placement to save, and any that may be faster, again without rivals.
 
     The fastest of several is partly luck, and a race ends before each is known exactly. A race of
-    two was without rivals already.
+    two was without rivals already, and counts unless it is doubtful.
     """
     found, confirmed = list(candidates), set[str]()
-    while sum(one.measured is not None for one in candidates) > 2:
+    ran = [one.result for one in found if one.measured]
+    if len(ran) < 3 and not any(measurement.warning for measurement in ran):
+        return found
+    while True:
         rows = make_rows(found)
         labels = [label for label in (find_contender(rows), choose(rows)) if label not in confirmed]
         if not labels:
-            break
+            return found
         confirmed.add(labels[0])
         found = measure_again(backend, found, labels[0], quiet)
-    return found
 
 
 def measure_again(

@@ -78,12 +78,15 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
     assert not backend.calls_of("remeasure")
 
 
-def test_a_race_of_two_is_not_repeated_and_one_of_several_is() -> None:
+def test_a_race_of_two_is_repeated_only_if_it_is_doubtful_and_one_of_several_is() -> None:
     backend = FailingBackend(cost=lambda placed: {4: 9.0, 3: 8.0, 0: 17.0}[int(placed.sum())])
     measure_candidates(backend, [alone(), split()], quiet=True)
     assert backend.calls_of("remeasure") == 2
     measure_candidates(backend, [alone(), split(), slow()], quiet=True)
     assert backend.calls_of("remeasure") == 2 + 3 + 2
+    doubtful = Measurement(8.0, 9.0, warning="a load")
+    confirm(backend, [alone(Measurement(9.0, 9.0)), split(doubtful)], quiet=True)
+    assert backend.calls_of("remeasure") == 2 + 3 + 2 + 2
 
 
 def test_what_is_handed_over_is_measured_again_without_rivals() -> None:
