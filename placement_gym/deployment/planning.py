@@ -212,7 +212,7 @@ def select(
     quiet: bool,
 ) -> Selection:
     """Choose among measured candidates; ``stopped`` is that of ``Selection``."""
-    rows = make_rows(candidates)
+    rows = make_rows(candidates, backend.problem.units.graph.models)
     winner = chosen = find_candidate(candidates, choose(rows))
     verdict, report = state_plan_verdict(rows, chosen.label), dict[str, Any]()
     if phases and not stopped:

@@ -149,7 +149,7 @@ def confirm(
     if len(ran) < 3 and not any(measurement.warning for measurement in ran):
         return found
     while True:
-        rows = make_rows(found)
+        rows = make_rows(found, backend.problem.units.graph.models)
         labels = [label for label in (find_contender(rows), choose(rows)) if label not in confirmed]
         if not labels:
             return found

@@ -11,7 +11,6 @@ import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_problem
 from foreign_models import make_decoder
 from graphs import problem_on
-from scripted_engine import NO_ENGINE
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import QUICK
@@ -123,7 +122,8 @@ def test_two_placements_are_saved_only_if_they_win(
     both = Candidate("phases", np.stack([ALONE, SPLIT]), 7.0)
     measured = [*CANDIDATES, both], {"wins": wins}
     monkeypatch.setattr(planning, "measure_phases", lambda *_: measured)
-    found = planning.select(NO_ENGINE, CANDIDATES, "", phases=True, quiet=True)
+    backend: Any = FakeBackend()
+    found = planning.select(backend, CANDIDATES, "", phases=True, quiet=True)
     assert (found.chosen.label, found.winner.label) == ("milp", "phases" if wins else "milp")
     assert list(planning.list_placements(diamond_problem(), found)) == names
 
