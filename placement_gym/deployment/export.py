@@ -75,16 +75,16 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
     ``compile_model`` from it, or run it for a median latency on ``inputs.npz``, otherwise on zeros.
     ``affinities.json`` maps nodes to devices in the format of OpenVINO's ``hello_affinity`` and of
     ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
-    more parts. For a union, each model gets a folder with these files; ``run.py`` next to them runs
-    all at the same time.
+    more parts. The first sample of the user's inputs is written as ``inputs.npz``, and the library
+    of an extension is copied. For a union, each model gets a folder with these files; ``run.py``
+    next to them runs all at the same time.
 
     Args:
         placement: A placement or its file.
         out: The folder; files of these names in it are replaced.
         model: The model that the placement was made for, as for ``gym.make``; None means the
             built-in model that it names.
-        shapes, inputs, extension: As for ``gym.make``. The first sample of the inputs is copied as
-            ``inputs.npz``, and the library of an extension too.
+        shapes, inputs, extension: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
         requests: Requests in flight: ``run.py`` then also has ``make_queue``, which returns an
             ``ov.AsyncInferQueue`` of this size, or for a model with state ``make_requests``, which

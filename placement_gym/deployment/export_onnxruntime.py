@@ -46,13 +46,14 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
 
     ``model.onnx`` (with ``model.onnx.data``) is the file with the device of each node as metadata
     ``layer_ann``. ``assignment.json`` maps nodes to devices. ``run.py`` makes a session with it and
-    compares the plan with what the session recorded.
+    compares the plan with what the session recorded. The first sample of the user's inputs is
+    written as ``inputs.npz``.
 
     Args:
         placement: A placement or its file.
         out: The folder; files of these names in it are replaced.
         model: The ``.onnx`` file that the placement was made for.
-        shapes, inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
+        shapes, inputs: As for ``gym.make``.
 
     Returns:
         The model, the script and the devices of its nodes.
