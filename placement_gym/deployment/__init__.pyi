@@ -3,6 +3,7 @@ from .compile import apply_placement as apply_placement
 from .compile import compile_model as compile_model
 from .compile import compile_phases as compile_phases
 from .compile import compile_stages as compile_stages
+from .compile import split_placement as split_placement
 from .evaluate import evaluate_placement as evaluate_placement
 from .export import export_phases as export_phases
 from .export import export_placement as export_placement
@@ -10,4 +11,3 @@ from .export_onnxruntime import export_for_onnxruntime as export_for_onnxruntime
 from .planning import plan as plan
 from .prediction_errors import fidelity as fidelity
 from .profiling import profile as profile
-from .several import split_placement as split_placement

@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from placement_gym.backends import Measurement
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, show_step
-from placement_gym.deployment.memory import count_held, weigh_units, within_reported
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 from placement_gym.solvers import (
     Named,
     RepairPrices,
-    Solution,
     merge_submodels,
     minimum_cut,
     pipeline_parallel,
@@ -39,9 +38,8 @@ N_PROPOSALS = 100
 make equal plans."""
 FULL_SHARE = 0.9
 """Hand-tuned: variants are measured above this share of what a device holds or reports."""
-SMALLER_SHARES, LARGER_SHARES = (0.9, 0.75), (1.1,)
+SMALLER_SHARES, LARGER_SHARE = (0.9, 0.75), 1.1
 """Hand-tuned: bytes that variants put on the device, as shares of the split's."""
-OTHERS = "others"
 MEANINGS = {
     "milp": "the optimum of the profile by a mixed-integer program, or its best solution",
     "search": "the best placement of a local search in the profile",
@@ -68,12 +66,16 @@ class Candidate:
         assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
         predicted_ms: Latency by the twin.
         also: Other names of the same placement.
+        measured: Its measurement; None before, and if it does not fit or run.
+        error: Why it does not fit or run, or an empty string.
     """
 
     label: str
     assignment: IntArray
     predicted_ms: float
     also: tuple[str, ...] = ()
+    measured: Measurement | None = None
+    error: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +86,12 @@ class Candidate:
     def alone(self) -> bool:
         """True for a single device."""
         return len(set(self.assignment.ravel().tolist())) == 1
+
+    @property
+    def result(self) -> Measurement:
+        """The measurement of a candidate that ran."""
+        assert self.measured is not None
+        return self.measured
 
 
 def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
@@ -97,17 +105,15 @@ def propose_candidates(
 ) -> tuple[list[Candidate], float]:
     """Propose distinct placements to measure, and a lower bound of the latency by the twin."""
     problem, costs = twin.problem, twin.costs
-    named = list_single_devices(problem)
+    solved, bound_ms = solve_program(problem, costs, time_limit_s, "milp")
+    named = [*list_single_devices(problem), *solved, *propose_by_search(twin)]
+    # Where memory is limited, or an integrated device reports less than the model needs: solutions
+    # within it, and placements that fill one device after another as other tools do.
     reported = within_reported(problem)
-    solved = solve_program(problem, costs, time_limit_s, "milp")
-    if solved.assignment is not None:
-        named.append(("milp", solved.assignment))
-    named += propose_by_search(twin)
-    if reported is not problem and reported.binding:
-        label = "milp, within reported memory"
-        modest = solve_program(reported, costs, time_limit_s, label).assignment
-        named += [] if modest is None else [(label, modest)]
     if reported.binding:
+        if reported is not problem:
+            label = "milp, within reported memory"
+            named += solve_program(reported, costs, time_limit_s, label)[0]
         named += propose_simple(reported, costs, "fill-in-order")
         named.append(("PIPELINE_PARALLEL", pipeline_parallel(reported, weigh_units(problem))))
     show_step("solving: min-cut, prefixes and windows")
@@ -119,15 +125,38 @@ def propose_candidates(
     for label, placements in (("prefix", prefixes), ("window", windows)):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
         if feasible.any():
-            fastest = np.where(feasible, latency_ms, np.inf).argmin()
-            named.append((label, placements[fastest]))
-    return collect(twin, named), solved.bound_ms
+            named.append((label, placements[np.where(feasible, latency_ms, np.inf).argmin()]))
+    return collect(twin, named), bound_ms
 
 
-def solve_program(problem: Problem, costs: CostTable, time_limit_s: float, label: str) -> Solution:
-    """Run the mixed-integer program with a time limit, and show it on the progress bar."""
+def within_reported(problem: Problem) -> Problem:
+    """Limit integrated devices to the memory that they report.
+
+    They then share no pool, which is larger. Without reports the problem stays the same.
+    """
+    if np.isinf(problem.reported_bytes).all():
+        return problem
+    return problem.with_limits(np.minimum(problem.limits_bytes, problem.reported_bytes))
+
+
+def weigh_units(problem: Problem) -> IntArray:
+    """(n_units,) bytes of weights alone, without state."""
+    graph = problem.units.graph
+    weights = graph.weight_bytes - (0 if graph.state_bytes is None else graph.state_bytes)
+    return np.bincount(problem.units.of_operator, weights, problem.n_units).astype(np.int64)
+
+
+def solve_program(
+    problem: Problem, costs: CostTable, time_limit_s: float, label: str
+) -> tuple[list[Named], float]:
+    """Run the mixed-integer program, and show it on the progress bar.
+
+    Returns:
+        The solution with its label, if there is one; and the bound, ms.
+    """
     show_step(f"solving: {label}, at most {time_limit_s:.0f} s")
-    return serial_program(problem, costs, time_limit_s)
+    solved = serial_program(problem, costs, time_limit_s)
+    return [] if solved.assignment is None else [(label, solved.assignment)], solved.bound_ms
 
 
 def list_single_devices(problem: Problem) -> list[Named]:
@@ -190,48 +219,37 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     The best candidates by the twin are the fastest single device and the fastest split that fit,
     and the fastest split within the memory that devices report.
     """
-    problem = twin.problem
-    fitting = sorted(
-        (candidate for candidate in candidates if not problem.infeasibility(candidate.assignment)),
-        key=lambda candidate: candidate.predicted_ms,
-    )
-    singles = [candidate for candidate in fitting if candidate.alone]
-    splits = [candidate for candidate in fitting if not candidate.alone]
-    reported = within_reported(problem)
-    modest = [split for split in splits if not reported.infeasibility(split.assignment)]
-    finalists = (*singles[:1], *splits[:1], *modest[:1])
-    best = {finalist.label: finalist for finalist in finalists}.values()
-    variants = [variant for finalist in best for variant in vary(twin, finalist)]
-    fitting_splits = [
-        variant
-        for variant in variants
-        if np.ptp(variant[1]) and not problem.infeasibility(variant[1])
+    problem, reported = twin.problem, within_reported(twin.problem)
+    fitting = [one for one in candidates if not problem.infeasibility(one.assignment)]
+    fitting.sort(key=lambda one: one.predicted_ms)
+    splits = [one for one in fitting if not one.alone]
+    modest = [one for one in splits if not reported.infeasibility(one.assignment)]
+    best = [*[one for one in fitting if one.alone][:1], *splits[:1], *modest[:1]]
+    variants = [
+        (label, assignment)
+        for finalist in {one.label: one for one in best}.values()
+        for label, assignment in vary(twin, finalist)
+        if np.ptp(assignment) and not problem.infeasibility(assignment)
     ]
-    return collect(twin, fitting_splits, candidates)
+    return collect(twin, variants, candidates)
 
 
-def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
+def vary(twin: SimulatedBackend, split: Candidate) -> Iterator[Named]:
     """Vary a split: less, or more, on each device that it nearly fills."""
     problem = twin.problem
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)
-    device_bytes = count_held(problem, split.assignment).total
-    variants = []
+    device_bytes = problem.memory_bytes(split.assignment)
     for device in np.flatnonzero(device_bytes > FULL_SHARE * holds).tolist():
         name = problem.device_names[device]
         for share in SMALLER_SHARES:
             limits = np.full(len(holds), np.inf)
             limits[device] = share * min(device_bytes[device], holds[device])
             label = f"{split.label}, {round(100 * (1 - share))} % less on {name}"
-            variants.append((label, move_least(twin, problem.with_limits(limits), split)))
-        if problem.reported_bytes[device] > problem.limits_bytes[device]:
-            continue  # more does not fit
-        for share in LARGER_SHARES:
-            other_bytes = max(problem.unit_bytes.sum() - share * device_bytes[device], 0.0)
-            label = f"{split.label}, {round(100 * (share - 1))} % more on {name}"
-            variants.append(
-                (label, move_least(twin, limit_others(problem, device, other_bytes), split))
-            )
-    return variants
+            yield label, move_least(twin, problem.with_limits(limits), split)
+        if problem.reported_bytes[device] <= problem.limits_bytes[device]:  # more may fit
+            rest = max(problem.unit_bytes.sum() - LARGER_SHARE * device_bytes[device], 0.0)
+            label = f"{split.label}, {round(100 * (LARGER_SHARE - 1))} % more on {name}"
+            yield label, move_least(twin, limit_others(problem, device, rest), split)
 
 
 def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
@@ -240,7 +258,7 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
     limited = tuple(
         spec
         if index == device
-        else replace(spec, memory_pool=OTHERS, memory_bytes=int(limit_bytes))
+        else replace(spec, memory_pool="others", memory_bytes=int(limit_bytes))
         for index, spec in enumerate(unlimited.devices)
     )
     return replace(problem, devices=limited)

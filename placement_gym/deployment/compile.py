@@ -1,8 +1,9 @@
-"""Use a placement in your own program: compiled, in stages, or only as affinities."""
+"""Use a placement in your own program: compiled, in stages, by model, or only as affinities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured import (
@@ -14,8 +15,15 @@ from placement_gym.backends.measured import (
     uses_aliases,
 )
 from placement_gym.base import UserError, warn_user
-from placement_gym.graph import OpGraph, extract_spec
-from placement_gym.models import is_stateful, join_names, list_members, number, prepare
+from placement_gym.graph import OpGraph, Structure, extract_spec
+from placement_gym.models import (
+    is_stateful,
+    join_names,
+    list_members,
+    number,
+    prepare,
+    split_union,
+)
 from placement_gym.problem import Placement
 from placement_gym.workloads import PhasedModel
 
@@ -83,12 +91,7 @@ def compile_phases(
 def cut(
     model: ov.Model, placement: Placement, split: str = "auto"
 ) -> tuple[OpGraph, HeteroPartition]:
-    """Cut a model as ``load_model`` returns it; return its graph and its parts.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-        ValueError: Unknown split.
-    """
+    """Cut a model as ``load_model`` returns it; return its graph and its parts."""
     graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
@@ -165,14 +168,54 @@ def compile_stages(
     return staged
 
 
-def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
-    """Prepare a model, or a copy of it, in the state in which the placement was made.
+def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:
+    """Split a union into its models, each with its part of the placement.
+
+    Names of nodes and inputs are those of each model alone.
 
     Args:
-        placement: Made for this model, or for the file that it was read from.
-        model: Any model.
-        in_place: Change the model itself.
+        model: The union, as ``load_model`` returns it.
+        placement: A placement of the union.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
     """
+    fitted = placement.fit(extract_spec(model, placement.spec))
+    placements = {}
+    for name, part in split_union(model).items():
+        own = take_part(fitted, name)
+        graph = extract_spec(part, own.spec)
+        own = replace(own, fingerprint=graph.fingerprint(), structure=Structure.of(graph))
+        placements[name] = part, own
+    return placements
+
+
+def take_part(placement: Placement, name: str) -> Placement:
+    """Take the part of one model; its fingerprint and structure are still the union's."""
+    prefix = f"{name}/"
+
+    def take(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in values.items()
+            if key.startswith(prefix)
+        }
+
+    members = {
+        unit: tuple(node.removeprefix(prefix) for node in nodes)
+        for unit, nodes in take(placement.members).items()
+    }
+    return replace(
+        placement,
+        model=name,
+        units=take(placement.units),
+        members=members,
+        data_shapes=take(placement.data_shapes),
+    )
+
+
+def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
+    """Prepare a model, or a copy of it, in the state in which a placement of it was made."""
     ready = model if in_place else model.clone()
     # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that
     # it reads or reshapes a model: they get the numbers that files had where they were planned.

@@ -11,14 +11,26 @@ import numpy as np
 
 from placement_gym.backends import Finalist, Finals
 from placement_gym.base import progress_bar, to_plain
-from placement_gym.deployment.plan_rows import describe_throughput
+from placement_gym.deployment.selection import describe_throughput
 from placement_gym.envs import placement_env
 from placement_gym.hardware import collect_cautions
 from placement_gym.models import Given, Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved
 
+MEASURED = (
+    "latency_ms",
+    "latency_p90_ms",
+    "n_submodels",
+    "n_submodels_expected",
+    "memory_bytes",
+    "held_bytes",
+    "warning",
+    "interference",
+)
+"""Fields of a measurement that are returned as they are."""
 
-def evaluate_placement(
+
+def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
     model: Any,
     placement: Placement | str | Path,
     split: str = "auto",
@@ -31,20 +43,17 @@ def evaluate_placement(
 ) -> dict[str, Any]:
     """Compile a placement and measure it next to the fastest single device.
 
+    The scenario of a model with state, and the measured sizes of dynamic dimensions, are those of
+    the placement. Of the user's inputs it keeps only the sizes and the fingerprint. With objective
+    ``"throughput"`` latencies are the times between two results.
+
     Args:
         model: The model that the placement was made for, as for ``gym.make``; None means the
             built-in model that it names.
         placement: A placement or its file; its devices and their settings are used.
         split: See ``placement_gym.compile_model``.
-        shapes: As for ``gym.make``. The scenario of a model with state, and the measured sizes of
-            dynamic dimensions, are those of the placement.
+        shapes, objective, tolerance, inputs, extension: As for ``gym.make``.
         quiet: Show no progress.
-        objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
-            results.
-        tolerance: As for ``gym.make``.
-        inputs: As for ``gym.make``; a placement keeps only the sizes and the fingerprint of its
-            inputs.
-        extension: As for ``gym.make``.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -63,11 +72,11 @@ def evaluate_placement(
         PlacementMismatchError: The placement was made for another model.
         UnknownDeviceError: The machine does not have its devices.
     """
-    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
+    planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     # The same environment and finalist as in a benchmark, so the figures are comparable.
     env_kwargs = {
-        **loaded_placement.spec.with_model(model, shapes, inputs).to_json(),
-        "devices": loaded_placement.devices,
+        **planned.spec.with_model(model, shapes, inputs).to_json(),
+        "devices": planned.devices,
         "split": split,
         "objective": objective,
         "tolerance": tolerance,
@@ -80,59 +89,47 @@ def evaluate_placement(
     ):
         base = placement_env(env)
         # A placement is stored by operators: it fits all units that it does not divide.
-        units = base.problem.units
+        problem, units = base.problem, base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
-        assignment[units.of_operator] = loaded_placement.operator_devices(units.graph)
+        assignment[units.of_operator] = planned.operator_devices(units.graph)
         progress.update(progress.task_ids[0], advance=1, description="measuring")
         finals = Finals(base.backend, base.singles, noisy=True)
         finalist = finals.choose([assignment])
+    # Without a device that may run the model alone there is nothing to compare with.
+    best = "" if finals.best_single is None else f"{problem.device_names[finals.best_single]} alone"
+    speedup = finalist.speedup_vs_best_single if best else None
+    request, measurement = units.graph.request, finalist.measurement
     return {
-        "model": loaded_placement.model,
-        "saved": describe_measured(loaded_placement, finalist, name_best_single(finals)),
-        "alone": len(set(loaded_placement.units.values())) == 1,
+        "model": planned.model,
+        "saved": describe_saved(planned, speedup, finalist.noise, best),
+        "alone": len(set(planned.units.values())) == 1,
         "notes": [
-            *collect_cautions(base.problem.devices, measured=True),
-            *loaded_placement.describe_inputs(units.graph.request.own.fingerprint),
+            *collect_cautions(problem.devices, measured=True),
+            *planned.describe_inputs(request.own.fingerprint),
         ],
         **list_values(finalist),
         "objective": objective,
-        **units.graph.request.keywords(),
-        **finalist.measurement.parts_ms,
-        **describe_throughput(finalist.measurement, units.graph.models),
+        **request.keywords(),
+        **measurement.parts_ms,
+        **describe_throughput(measurement, units.graph.models),
     }
 
 
-def name_best_single(finals: Finals) -> str:
-    """``"CPU alone"`` if that is the best single device; empty if none may run the model."""
-    best = finals.best_single
-    return "" if best is None else f"{finals.problem.device_names[best]} alone"
-
-
-def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:
-    """Describe what the file holds, with the gain that was measured."""
-    speedup = finalist.speedup_vs_best_single if best_single else None
-    return describe_saved(placement, speedup, finalist.noise, best_single)
-
-
 def list_values(finalist: Finalist) -> dict[str, Any]:
-    """The values of a finalist that are returned and printed."""
+    """List the values of a finalist that are returned and printed."""
     measurement, is_single = finalist.measurement, finalist.handicap == 1.0
+    compared = {
+        "best_single_ms": measurement.reference_ms,
+        "speedup_vs_best_single": finalist.speedup_vs_best_single,
+        "beats_best_single": finalist.beats_best_single,
+    }
     values: dict[str, Any] = to_plain(
         {
-            "latency_ms": measurement.latency_ms,
-            "latency_p90_ms": measurement.latency_p90_ms,
+            **{name: getattr(measurement, name) for name in MEASURED},
             "reference_ms": measurement.latency_ms * finalist.speedup,
-            "best_single_ms": measurement.reference_ms if is_single else None,
             "speedup": finalist.speedup,
-            "speedup_vs_best_single": finalist.speedup_vs_best_single if is_single else None,
             "noise": finalist.noise,
-            "n_submodels": measurement.n_submodels,
-            "n_submodels_expected": measurement.n_submodels_expected,
-            "memory_bytes": measurement.memory_bytes,
-            "held_bytes": measurement.held_bytes,
-            "beats_best_single": finalist.beats_best_single if is_single else None,
-            "warning": measurement.warning,
-            "interference": measurement.interference,
+            **(compared if is_single else dict.fromkeys(compared)),
         }
     )
     return values

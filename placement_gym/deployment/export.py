@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from pprint import pformat
 from shutil import copyfile
@@ -32,8 +31,7 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.compile import cut
-from placement_gym.deployment.several import split_placement
+from placement_gym.deployment.compile import cut, split_placement
 from placement_gym.graph import OpGraph, submodel_devices
 from placement_gym.hardware import list_plugins
 from placement_gym.models import (
@@ -56,12 +54,11 @@ if TYPE_CHECKING:
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
 """Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
-PHASES = ("prefill", "decode")
 MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
 INPUTS = "inputs.npz"
 
 
-def export_placement(
+def export_placement(  # noqa: D417  arguments as for gym.make share a line
     placement: Placement | str | Path,
     out: str | Path,
     model: Any = None,
@@ -78,21 +75,20 @@ def export_placement(
     ``compile_model`` from it, or run it for a median latency on ``inputs.npz``, otherwise on zeros.
     ``affinities.json`` maps nodes to devices in the format of OpenVINO's ``hello_affinity`` and of
     ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
-    more parts. For a union, each model gets a folder with these files; ``run.py`` next to them runs
-    all at the same time.
+    more parts. The first sample of the user's inputs is written as ``inputs.npz``, and the library
+    of an extension is copied. For a union, each model gets a folder with these files; ``run.py``
+    next to them runs all at the same time.
 
     Args:
         placement: A placement or its file.
         out: The folder; files of these names in it are replaced.
         model: The model that the placement was made for, as for ``gym.make``; None means the
             built-in model that it names.
-        shapes: As for ``gym.make``.
+        shapes, inputs, extension: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
         requests: Requests in flight: ``run.py`` then also has ``make_queue``, which returns an
             ``ov.AsyncInferQueue`` of this size, or for a model with state ``make_requests``, which
             returns requests with separate states, one for each thread.
-        inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
-        extension: As for ``gym.make``; the library is copied to the folder.
 
     Returns:
         The model, the script, the affinities, and the library of an extension.
@@ -101,40 +97,56 @@ def export_placement(
         PlacementMismatchError: The placement was made for another model.
         UserError: ``out`` cannot be written, or the model cannot be loaded.
     """
-    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
+    planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with model_of_placement(model):
-        spec = replace(loaded_placement.spec.with_model(model, shapes, None), extension=extension)
-        loaded_model = spec.load()
-    if list_members(loaded_model):
-        export_part = partial(export_placement, split=split, requests=requests, extension=extension)
-        return export_union(export_part, loaded_placement, folder, loaded_model, requests, inputs)
-    arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
-    graph, partition = cut(loaded_model, loaded_placement, split)
-    set_affinities(loaded_model, graph, partition)
-    replace_control_characters(loaded_model)
+        spec = replace(planned.spec.with_model(model, shapes, None), extension=extension)
+        loaded = spec.load()
+    if list_members(loaded):
+        files = [
+            file
+            for name, (part, own) in split_placement(loaded, planned).items()
+            for file in export_placement(
+                own,
+                folder / name,
+                part,
+                split=split,
+                requests=requests,
+                inputs=inputs_of(inputs, name),
+                extension=extension,
+            )
+        ]
+        return [write_union_script(planned, folder, loaded, requests or 2), *files]
+    arrays = list_own_arrays(planned, loaded, folder, inputs)
+    graph, partition = cut(loaded, planned, split)
+    set_affinities(loaded, graph, partition)
+    replace_control_characters(loaded)
     # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
-    affinities = read_affinities(loaded_model)
-    loaded_model.set_rt_info(json.dumps(affinities), KEY)
+    affinities = {
+        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
+        for node in loaded.get_ordered_ops()
+    }
+    loaded.set_rt_info(json.dumps(affinities), KEY)
     # Other tools have no aliases of devices: they get plain names.
-    names = name_devices(loaded_placement, graph, partition)
-    plain = {node: names[device] for node, device in affinities.items()}
+    names = name_devices(planned, graph, partition)
     library = Path(extension).name if extension else ""
-    in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
-    script = write_script(
-        loaded_placement,
-        sorted(set(names.values())),
+    in_flight = scripts.REQUESTS if is_stateful(loaded) else scripts.QUEUE
+    devices = ", ".join(sorted(set(names.values())))
+    script = make_script(
+        f"Compile {safe_name(planned.model)} on {devices} as planned.",
         partition,
-        list_shapes(loaded_model, loaded_placement),
+        list_shapes(loaded, planned),
         in_flight.format(requests=requests) if requests else "",
         bool(arrays),
         library,
     )
     with replace_files(folder) as new_folder:
-        save_model(loaded_model, new_folder / MODEL)
+        save_model(loaded, new_folder / MODEL)
         if arrays:
             save_arrays(arrays, new_folder / INPUTS)
-        write_json(new_folder / AFFINITIES, plain)
+        write_json(
+            new_folder / AFFINITIES, {node: names[device] for node, device in affinities.items()}
+        )
         write_text(new_folder / SCRIPT, script)
         if extension:
             copyfile(extension, new_folder / library)
@@ -147,10 +159,8 @@ def list_own_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the user's inputs of the first inference of the first sample by name, if any.
 
-    Types that NumPy lacks have their bits.
-
-    Raises:
-        UserError: The export would replace the given inputs, or change their folder.
+    Types that NumPy lacks have their bits. An export that would replace the given inputs, or change
+    their folder, is refused.
     """
     replaced = [folder.resolve(), (folder / INPUTS).resolve()]
     if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:
@@ -168,35 +178,19 @@ def list_own_arrays(
     }
 
 
-def export_union(
-    export: Callable[..., list[Path]],
-    placement: Placement,
-    folder: Path,
-    model: ov.Model,
-    requests: int | None,
-    inputs: Given | None,
-) -> list[Path]:
-    """Export each model of a union to a folder with its name; ``run.py`` next to them runs all.
-
-    Returns:
-        The script, and the files of all exports.
-    """
-    parts = split_placement(model, placement)
-    files = [
-        file
-        for name, (part, part_placement) in parts.items()
-        for file in export(part_placement, folder / name, part, inputs=inputs_of(inputs, name))
-    ]
-    rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
-    about = quote(f"Run the models {safe_name(placement.model)} at the same time, as planned.")
-    pool, serve = "", scripts.UNION_QUEUES
-    if is_stateful(model):
-        pool, serve = scripts.POOL, scripts.UNION_THREADS
+def write_union_script(placement: Placement, folder: Path, model: ov.Model, requests: int) -> Path:
+    """Write the program that runs all models of a union, next to the folders of their exports."""
+    rates = {member.name: member.rate for member in list_members(model)}
+    stateful = is_stateful(model)
     script = scripts.UNION.format(
-        about=about, pool=pool, rates=rates, requests=requests or 2, serve=serve
+        about=quote(f"Run the models {safe_name(placement.model)} at the same time, as planned."),
+        pool=scripts.POOL if stateful else "",
+        rates=pformat(rates, sort_dicts=False),
+        requests=requests,
+        serve=scripts.UNION_THREADS if stateful else scripts.UNION_QUEUES,
     )
     write_text(folder / SCRIPT, script)
-    return [folder / SCRIPT, *files]
+    return folder / SCRIPT
 
 
 def export_phases(
@@ -217,13 +211,10 @@ def export_phases(
         The script, and the files of both exports.
     """
     folder = make_output_folder(out)
-    pairs = ((phase, placement) for phase, placement in zip(PHASES, (prefill, decode), strict=True))
+    given: dict[str, Any] = {"inputs": inputs, "extension": extension}
     files = [
-        file
-        for phase, placement in pairs
-        for file in export_placement(
-            placement, folder / phase, model, shapes, inputs=inputs, extension=extension
-        )
+        *export_placement(prefill, folder / "prefill", model, shapes, **given),
+        *export_placement(decode, folder / "decode", model, shapes, **given),
     ]
     about = f"Run {safe_name(prefill.model)}: the prompt as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
@@ -244,14 +235,6 @@ def replace_control_characters(model: ov.Model) -> None:
         node.set_friendly_name(name)
 
 
-def read_affinities(model: ov.Model) -> dict[str, str]:
-    """Return node -> device of a model that has affinities."""
-    return {
-        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
-        for node in model.get_ordered_ops()
-    }
-
-
 def name_devices(
     placement: Placement, graph: OpGraph, partition: HeteroPartition
 ) -> dict[str, str]:
@@ -263,37 +246,34 @@ def name_devices(
 
 def list_shapes(model: ov.Model, placement: Placement) -> dict[str, list[int]]:
     """Return the shape of each input by name: as measured, otherwise 1 where it is dynamic."""
-    smallest = {
-        input_names(port)[0]: [
-            size.get_length() if size.is_static else 1 for size in port.partial_shape
-        ]
-        for port in model.inputs
-    }
-    return {name: list(placement.data_shapes.get(name, shape)) for name, shape in smallest.items()}
+    shapes = {}
+    for port in model.inputs:
+        name = input_names(port)[0]
+        smallest = [size.get_length() if size.is_static else 1 for size in port.partial_shape]
+        shapes[name] = list(placement.data_shapes.get(name, smallest))
+    return shapes
 
 
-def write_script(
-    placement: Placement,
-    devices: Sequence[str],
+def make_script(
+    about: str,
     partition: HeteroPartition,
     shapes: Mapping[str, Sequence[int]],
     in_flight: str,
     has_inputs: bool,
     library: str,
 ) -> str:
-    """Return the source of a program that compiles the exported model with OpenVINO alone."""
+    """Make the source of a program that compiles the exported model with OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
-    parts = scripts.SUBMODELS if len(partition.devices) > 1 else 1
     return scripts.MODEL.format(
-        about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
+        about=quote(about),
         register=(scripts.REGISTER.format(plugins=plugins) if plugins else "")
         + (scripts.EXTENSION.format(library=quote(library)) if library else ""),
         shapes=shapes,
         inputs=scripts.OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,
         key=KEY,
-        parts=parts,
+        parts=scripts.SUBMODELS if len(partition.devices) > 1 else 1,
         target=quote(name_target(partition.devices)),
         properties=indent(pformat(properties, sort_dicts=False), "        "),
     )

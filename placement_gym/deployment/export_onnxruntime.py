@@ -6,7 +6,6 @@ ONNX Runtime reads the device of a node from its metadata; the session option
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from pprint import pformat
@@ -22,7 +21,8 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.export import INPUTS, list_own_arrays
+from placement_gym.deployment.export import INPUTS, list_own_arrays, quote
+from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import Given, Shapes, load_model, match_built_in, save_arrays
 from placement_gym.problem import Placement
@@ -35,7 +35,7 @@ ANNOTATION = "layer_ann"
 MODEL, WEIGHTS, SCRIPT, PLANNED = "model.onnx", "model.onnx.data", "run.py", "assignment.json"
 
 
-def export_for_onnxruntime(
+def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a line
     placement: Placement | str | Path,
     out: str | Path,
     model: Any = None,
@@ -46,14 +46,14 @@ def export_for_onnxruntime(
 
     ``model.onnx`` (with ``model.onnx.data``) is the file with the device of each node as metadata
     ``layer_ann``. ``assignment.json`` maps nodes to devices. ``run.py`` makes a session with it and
-    compares the plan with what the session recorded.
+    compares the plan with what the session recorded. The first sample of the user's inputs is
+    written as ``inputs.npz``.
 
     Args:
         placement: A placement or its file.
         out: The folder; files of these names in it are replaced.
         model: The ``.onnx`` file that the placement was made for.
-        shapes: As for ``gym.make``.
-        inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
+        shapes, inputs: As for ``gym.make``.
 
     Returns:
         The model, the script and the devices of its nodes.
@@ -63,20 +63,19 @@ def export_for_onnxruntime(
         UserError: The model is not an ONNX file, package ``onnx`` is absent, two GPUs are used,
             or ``out`` cannot be written.
     """
-    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
+    planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     path = check_file(model)
-    targets = name_targets(loaded_placement)
+    targets = name_targets(planned)
     onnx = import_onnx()
-    loaded_model = load_model(path, shapes, loaded_placement.spec.inputs)
-    devices = find_devices(loaded_placement, loaded_model)
+    loaded = load_model(path, shapes, planned.spec.inputs)
+    devices = find_devices(planned, loaded)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
-    arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
-    name = safe_name(loaded_placement.model)
-    about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
+    arrays = list_own_arrays(planned, loaded, folder, inputs)
+    name = safe_name(planned.model)
     source = SCRIPT_SOURCE.format(
-        about=json.dumps(about, ensure_ascii=False),
+        about=quote(f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."),
         targets=pformat(targets, sort_dicts=False),
         inputs=scripts.OWN_INPUTS if arrays else None,
     )
@@ -96,11 +95,7 @@ def export_for_onnxruntime(
 
 
 def check_file(model: Any) -> Path:
-    """The ONNX file of an argument.
-
-    Raises:
-        UserError: It is not an ONNX file.
-    """
+    """Return the file of an argument, or raise ``UserError`` if it is not an ONNX file."""
     is_path = isinstance(model, (str, Path)) and not match_built_in(model)
     if is_path and Path(model).suffix == ".onnx" and is_file(model):
         return Path(model)
@@ -111,11 +106,7 @@ def check_file(model: Any) -> Path:
 
 
 def import_onnx() -> Any:
-    """Import package ``onnx``.
-
-    Raises:
-        UserError: It is not installed.
-    """
+    """Import package ``onnx``, or raise ``UserError`` if it is not installed."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -128,8 +119,7 @@ def import_onnx() -> Any:
 def name_targets(placement: Placement) -> dict[str, str]:
     """Annotation -> ONNX Runtime's name of each device that has units.
 
-    Raises:
-        UserError: There are two GPUs, or two NPUs: a session has one execution provider of a type.
+    Two GPUs, or two NPUs, are refused: a session has one execution provider of a type.
     """
     used = [device for device in placement.devices if device.name in set(placement.units.values())]
     targets = {safe_name(spec.name): name_target(spec) for spec in used}
@@ -154,13 +144,7 @@ def name_target(device: DeviceSpec) -> str:
 
 
 def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
-    """Device by ONNX output: OpenVINO keeps their names as those of tensors.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-    """
-    from placement_gym.graph import extract_spec
-
+    """ONNX output -> device: OpenVINO keeps their names as those of tensors."""
     fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {
         node: safe_name(fitted.units[unit])
@@ -177,12 +161,10 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
 
 
 def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
-    """Write the device of each node into a model, in place, and name those without a name.
+    """Write the device of each node into a model, in place; return node -> device.
 
-    A node that OpenVINO has folded or fused gets the device of its reader, or of its input.
-
-    Returns:
-        Node -> device.
+    A node that OpenVINO has folded or fused gets the device of its reader, or of its input. Nodes
+    without a name get one.
     """
     nodes = list(model.graph.node)  # in topological order, as ONNX prescribes
     device_of: dict[str, str] = dict(devices)
@@ -198,9 +180,8 @@ def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
             continue
         if not node.name or node.name in assignment:
             node.name = f"{node.name or node.op_type}/{node.output[0]}"
-        entries = [entry for entry in node.metadata_props if entry.key != ANNOTATION]
-        del node.metadata_props[:]
-        node.metadata_props.extend(entries)
+        for earlier in [entry for entry in node.metadata_props if entry.key == ANNOTATION]:
+            node.metadata_props.remove(earlier)
         node.metadata_props.add(key=ANNOTATION, value=device)
         assignment[node.name] = device
     return assignment

@@ -87,7 +87,6 @@ if __name__ == "__main__":
 
 PHASES = '''{about}
 import runpy
-import time
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +102,7 @@ class Request:
         scripts = [runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode")]
         models = [script["compile_model"](core) for script in scripts]
         self.inputs = scripts[0]["make_inputs"](models[0])
+        self.time_inferences = scripts[0]["time_inferences"]
         self.prefill, self.decode = (model.create_infer_request() for model in models)
         self.current = None
 
@@ -124,14 +124,8 @@ if __name__ == "__main__":
     request = Request(ov.Core())
     states = len(request.prefill.query_state())
     print(f"{{states}} states are transferred after the prompt")
-    times_ms = []
-    for _ in range(1 + INFERENCES):
-        request.reset_state()
-        started = time.perf_counter()
-        request.infer(request.inputs)
-        times_ms.append(1e3 * (time.perf_counter() - started))
-    median_ms = np.median(times_ms[1:])
-    print(f"median of {{INFERENCES}} prompts: {{median_ms:.2f}} ms")
+    _, *times_ms = request.time_inferences(request, request.inputs, 1 + INFERENCES)
+    print(f"median of {{INFERENCES}} prompts: {{np.median(times_ms):.2f}} ms")
 '''
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\n"

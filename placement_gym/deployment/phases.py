@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from placement_gym.backends import UNDECIDED, WITHIN_NOISE, YES, Measurement, judge
+from placement_gym.backends import NO, UNDECIDED, WITHIN_NOISE, YES, judge
 from placement_gym.backends.measured import MeasuredBackend, holds_model
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import FloatArray, join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
-from placement_gym.deployment.plan_rows import make_rows
-from placement_gym.deployment.rounds import show_rounds
+from placement_gym.deployment.selection import find_best_single, scale, show_rounds
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 
 LABEL = "phases"
 """Label of the row of two placements."""
-
-
-@dataclass(frozen=True)
-class Phased:
-    """Two placements, measured next to the best single one.
-
-    Attributes:
-        prefill: Placement of the prompt.
-        decode: Placement of the tokens.
-        candidate: Both as one candidate.
-        row: Of the report.
-        answer: Answer of ``judge``: whether they beat the best single placement.
-    """
-
-    prefill: Candidate
-    decode: Candidate
-    candidate: Candidate
-    row: dict[str, Any]
-    answer: str
-
-    @property
-    def wins(self) -> bool:
-        return self.answer == YES
 
 
 def add_phase_candidates(
@@ -55,11 +30,11 @@ def add_phase_candidates(
 ) -> list[Candidate]:
     """Add the best placements for the prompt alone and for the tokens alone."""
     labels = ("milp of the prompt", "milp of the tokens")
-    solved = [
-        (label, solve_program(twin.problem, costs, time_limit_s, label).assignment)
+    placements = [
+        solution
         for label, costs in zip(labels, split_costs(backend, twin.costs), strict=True)
+        for solution in solve_program(twin.problem, costs, time_limit_s, label)[0]
     ]
-    placements = [(label, assignment) for label, assignment in solved if assignment is not None]
     return collect(twin, placements, candidates)
 
 
@@ -102,101 +77,74 @@ def measure_prompt_shares(backend: MeasuredBackend) -> FloatArray:
 
 
 def measure_phases(
-    backend: MeasuredBackend,
-    candidates: Sequence[Candidate],
-    measured: Mapping[str, Measurement],
-    rows: Sequence[Mapping[str, Any]],
-    label: str,
-    quiet: bool,
-) -> Phased | None:
-    """Measure the best two placements next to the best one; None if no two look better."""
-    pair = choose_pair(backend.problem, candidates, measured)
+    backend: MeasuredBackend, candidates: Sequence[Candidate], chosen: Candidate, quiet: bool
+) -> tuple[list[Candidate], dict[str, Any]]:
+    """Measure the best two placements next to the best single device and the chosen placement.
+
+    Returns:
+        The candidates, with the two placements as one more if they were measured; and the part of
+        the report on them, see ``plan``.
+    """
+    pair = choose_pair(backend.problem, candidates)
     if pair is None:
-        return None
-    by_label = {candidate.label: candidate for candidate in candidates}
-    single = next((str(row["label"]) for row in rows if row["alone"] and not row["error"]), label)
-    rivals = list(dict.fromkeys((single, label)))
-    arms = [*(by_label[name] for name in rivals), join(*pair, backend.problem, measured)]
+        none = f"No two placements that fit are predicted to beat {chosen.label} for both phases."
+        return list(candidates), {"verdict": none}
+    prefill, decode = pair
+    assignments = np.stack([prefill.assignment, decode.assignment])
+    joint = Candidate(LABEL, assignments, predict_ms(backend.problem, *pair))
+    single = find_best_single(candidates) or chosen
+    rivals = [chosen] if single is chosen else [single, chosen]
+    answer, warning = NO, ""
     try:
         with show_rounds(backend, "measuring two placements", quiet):
-            measurements = backend.remeasure([arm.assignment for arm in arms])
+            *_, one, two = backend.remeasure([arm.assignment for arm in (*rivals, joint)])
     except RuntimeError as error:
-        (row,) = make_rows(arms[-1:], {}, {LABEL: f"does not run: {error}"})
-        return Phased(*pair, arms[-1], row, "")
-    by_row = {arm.label: measurement for arm, measurement in zip(arms, measurements, strict=True)}
-    row = next(row for row in make_rows(arms, by_row, {}) if row["label"] == LABEL)
-    return Phased(*pair, arms[-1], row, judge_phases(by_row[LABEL], by_row[label]))
+        joint = replace(joint, error=f"does not run: {error}")
+    else:
+        joint = replace(joint, measured=scale(two, single.result))
+        warning = two.warning or one.warning
+        answer = judge(two.speedup / one.speedup, join_noise(two.noise, one.noise), warning)
+    names = f"prompts on {prefill.label} and tokens on {decode.label}"
+    return [*candidates, joint], {
+        "verdict": state_phase_verdict(names, joint.error, warning, answer, chosen.label),
+        "prefill": prefill.label,
+        "decode": decode.label,
+        "wins": answer == YES,
+    }
 
 
-def judge_phases(phased: Measurement, single: Measurement) -> str:
-    """Compare two placements with the single placement of the plan; see ``Phased.answer``."""
-    noise = join_noise(phased.noise, single.noise)
-    return judge(phased.speedup / single.speedup, noise, phased.warning or single.warning)
+def state_phase_verdict(names: str, error: str, warning: str, answer: str, label: str) -> str:
+    """State in one sentence whether two placements pay, compared with the best one."""
+    if warning:
+        return UNDECIDED.format(f"{names} beat {label}", warning)
+    names = f"{names[0].upper()}{names[1:]}"
+    if error:
+        return f"{names}: {error}."
+    verb = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(answer, "do not beat")
+    return f"{names} {verb} {label}, the best for both phases."
 
 
 def choose_pair(
-    problem: Problem, candidates: Sequence[Candidate], measured: Mapping[str, Measurement]
+    problem: Problem, candidates: Sequence[Candidate]
 ) -> tuple[Candidate, Candidate] | None:
     """Choose the fastest placements for the prompt and for tokens that fit together.
 
     None if the same placement is the fastest for both.
     """
-    ran = [candidate for candidate in candidates if candidate.label in measured]
+    held = [(one, problem.memory_bytes(one.assignment)) for one in candidates if one.measured]
     fitting = [
         (prefill, decode)
-        for prefill, decode in product(ran, ran)
-        if prefill is decode
-        or not problem.over_limit(
-            problem.memory_bytes(prefill.assignment) + problem.memory_bytes(decode.assignment)
-        )
+        for (prefill, prefill_bytes), (decode, decode_bytes) in product(held, held)
+        if prefill is decode or not problem.over_limit(prefill_bytes + decode_bytes)
     ]
     if not fitting:
         return None
-    prefill, decode = min(fitting, key=lambda two: predict_ms(problem, two[0], two[1], measured))
+    prefill, decode = min(fitting, key=lambda pair: predict_ms(problem, *pair))
     return None if prefill is decode else (prefill, decode)
 
 
-def predict_ms(
-    problem: Problem, prefill: Candidate, decode: Candidate, measured: Mapping[str, Measurement]
-) -> float:
+def predict_ms(problem: Problem, prefill: Candidate, decode: Candidate) -> float:
     """Predict the scenario's latency by measured phases, without the transfer of the state."""
-    first, second = measured[prefill.label].parts_ms, measured[decode.label].parts_ms
+    first, second = prefill.result.parts_ms, decode.result.parts_ms
     # All inferences but the first decode a token.
     return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * second["token_ms"]
-
-
-def join(
-    prefill: Candidate, decode: Candidate, problem: Problem, measured: Mapping[str, Measurement]
-) -> Candidate:
-    """Join two placements into one candidate, predicted by their measured phases."""
-    pair = np.stack([prefill.assignment, decode.assignment])
-    return Candidate(LABEL, pair, predict_ms(problem, prefill, decode, measured))
-
-
-def describe_phases(phased: Phased | None, label: str) -> str:
-    """State in one sentence whether two placements pay."""
-    if phased is None:
-        return f"No two placements that fit are predicted to beat {label} for both phases."
-    pair = f"prompts on {phased.prefill.label} and tokens on {phased.decode.label}"
-    row = phased.row
-    if row["error"]:
-        return f"{pair[0].upper()}{pair[1:]}: {row['error']}."
-    if row["warning"]:
-        return UNDECIDED.format(f"{pair} beat {label}", row["warning"])
-    verb = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(phased.answer, "do not beat")
-    return f"{pair[0].upper()}{pair[1:]} {verb} {label}, the best for both phases."
-
-
-def report_phases(phased: Phased | None, label: str, stem: Path) -> dict[str, Any]:
-    """Return the part of the report on two placements."""
-    verdict = {"verdict": describe_phases(phased, label)}
-    if phased is None:
-        return verdict
-    files = [f"{stem}-{phase}.json" for phase in ("prefill", "decode")]
-    return {
-        **verdict,
-        "prefill": phased.prefill.label,
-        "decode": phased.decode.label,
-        "wins": phased.wins,
-        **({"files": files} if phased.wins else {}),
-    }

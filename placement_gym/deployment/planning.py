@@ -1,10 +1,10 @@
-"""Find the placement to deploy: profile, solve, measure the best few, save the fastest."""
+"""Find the placement to deploy: profile, propose candidates, measure them, save the fastest."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends.measured import (
-    F32_TOLERANCE,
     QUICK,
     MeasuredBackend,
     explain_interrupt,
@@ -22,40 +21,69 @@ from placement_gym.backends.measured import (
     load_or_measure,
     n_measurements,
 )
+from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import (
+    EngineError,
     check_output_folder,
     flat_keywords,
     keep_results,
     make_output_folder,
+    progress_bar,
     replace_files,
     safe_name,
-    to_plain,
+    show_step,
     warn_user,
     write_json,
 )
-from placement_gym.deployment.candidates import Candidate, explain_candidates
-from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
-from placement_gym.deployment.phases import report_phases
-from placement_gym.deployment.plan_rows import state_plan_verdict
-from placement_gym.deployment.problems import PlanOptions, ProblemOptions, build_backend_to_split
-from placement_gym.deployment.selection import Selection, select
-from placement_gym.hardware import collect_cautions
-from placement_gym.models import ModelSpec
-from placement_gym.problem import Placement, Problem, describe_gain, describe_saved
-from placement_gym.problem.costs import CostTable, costs_beside
+from placement_gym.deployment.candidates import (
+    Candidate,
+    add_variants,
+    collect,
+    propose_candidates,
+    propose_pipelines,
+)
+from placement_gym.deployment.phases import add_phase_candidates, measure_phases
+from placement_gym.deployment.plan_report import (
+    PHASE_SUFFIXES,
+    Document,
+    check_room,
+    make_document,
+)
+from placement_gym.deployment.profiling import build_backend_to_split
+from placement_gym.deployment.selection import (
+    Selection,
+    choose,
+    find_candidate,
+    make_rows,
+    measure_candidates,
+    state_plan_verdict,
+)
+from placement_gym.hardware import DevicesArgument, collect_cautions
+from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.problem import Placement, Problem
+from placement_gym.problem.costs import CostTable, costs_beside, parse_schedule
 from placement_gym.view.figures import draw_if_possible, draw_placement
+from placement_gym.workloads import find_objective
 
 RIVALS = 5
 """Candidates other than single devices, for estimates of time: typical of most problems."""
 
 
-@flat_keywords(problem=ProblemOptions, options=PlanOptions)
-def plan(  # noqa: D417  the keywords of both groups are described
+@flat_keywords()
+def plan(  # noqa: D417  keywords as for gym.make share a line
     model: Any = "resnet",
-    devices: Any = None,
+    devices: DevicesArgument = None,
     *,
-    problem: ProblemOptions,
-    options: PlanOptions,
+    granularity: str = "fused",
+    shapes: Shapes | None = None,
+    inputs: Given | None = None,
+    scenario: str | None = None,
+    extension: str | Path | None = None,
+    tolerance: float | None = None,
+    objective: str = "latency",
+    constraints: Any = None,
+    time_limit_s: float = 10.0,
+    phases: bool = False,
     out: str | Path = "results",
     export: str | Path | None = None,
     refresh: bool = False,
@@ -85,23 +113,17 @@ def plan(  # noqa: D417  the keywords of both groups are described
     view reads; ``plan-MODEL-report.json``; and a picture.
 
     Args:
-        model: As for ``gym.make``.
-        devices: As for ``gym.make``.
-        out: Folder for the results.
-        export: Folder for an export of the plan for OpenVINO alone; see ``export_placement``.
-        refresh: Profile again, even if this machine has a profile.
-        quiet: Show no progress.
+        model, devices, shapes, inputs, scenario, extension, tolerance, objective: As for
+            ``gym.make``.
         granularity: As for ``gym.make``; a finer one is used if there are fewer than four units.
-        shapes: As for ``gym.make``.
-        inputs: As for ``gym.make``.
-        scenario: As for ``gym.make``.
-        extension: As for ``gym.make``.
-        tolerance: As for ``gym.make``.
-        objective: As for ``gym.make``.
         constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
         time_limit_s: Time limit of the mixed-integer program.
         phases: For a model with state: also try one placement for the prompt and another for
             tokens; ``compile_phases`` runs them.
+        out: Folder for the results.
+        export: Folder for an export of the plan for OpenVINO alone; see ``export_placement``.
+        refresh: Profile again, even if this machine has a profile.
+        quiet: Show no progress.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (the content of the file in one
@@ -127,80 +149,108 @@ def plan(  # noqa: D417  the keywords of both groups are described
             together cannot hold the model, or ``phases`` does not apply.
         EngineError: No candidate fits and runs.
     """
-    start_s = perf_counter()
+    start_s, goal = perf_counter(), find_objective(objective)
     # Minutes of measuring follow: fail before them if possible.
     folder = check_output_folder(out)
     if export is not None:
         check_output_folder(export)
-    backend, notes = build_backend_to_split(
-        problem.make_spec(model),
-        devices,
-        replace(QUICK, objective=options.objective),
-        quiet,
-        problem.tolerance,
-        options.constraints,
-    )
-    full_problem = backend.problem
-    check_room(full_problem)
-    if options.phases:
-        options.goal.check_phases(full_problem.units.graph.request)
-    stem = folder / f"plan-{safe_name(full_problem.units.graph.model)}{options.goal.suffix}"
-    # A rough profile suffices: candidates are measured before one is saved.
+    spec = ModelSpec(model, granularity, "folded", shapes, inputs, scenario, extension)
+    protocol = replace(QUICK, objective=objective)
+    backend, notes = build_backend_to_split(spec, devices, protocol, quiet, tolerance, constraints)
+    problem = backend.problem
+    check_room(problem)
+    if phases:
+        goal.check_phases(problem.units.graph.request)
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{goal.suffix}"
     with closing(backend), explain_interrupt(backend, quick=True):
         if not quiet:
-            print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
+            print(describe_steps(backend, time_limit_s, refresh), file=sys.stderr, flush=True)
+        # A rough profile suffices to propose candidates, because rounds of measurements compare
+        # these; the verdict is on the fastest split, measured once more without rivals.
         costs = load_or_measure(backend, refresh, quiet, quick=True)
-        selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
-        notes += describe_tolerance(full_problem, backend.tolerance) + backend.comparison_rules
-        stopped = selection.stopped
-        notes += [f"stopped: this is {stopped}"] if stopped else []
-        document = make_document(full_problem, selection, options.objective, notes, stem)
+        candidates, bound_ms = propose(backend, costs, time_limit_s, phases, quiet)
+        measured, stopped = measure_candidates(backend, candidates, quiet)
+        selection = select(backend, measured, stopped, phases, quiet)
+        document = make_document(backend, selection, bound_ms, notes, stem)
     document["wall_s"] = perf_counter() - start_s
-    if options.phases and not stopped:
-        document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
     # Keep minutes of measuring if the disk is full: the document says what could not be written.
     with keep_results(document):
-        write_files(document, full_problem, costs, selection)
-    if stopped:
-        raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {stopped}")
+        write_files(document, problem, costs, selection)
+    if selection.stopped:
+        raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {selection.stopped}")
     if export is not None and not document["unsaved"]:
         with keep_results(document, "exported"):
-            export_winner(full_problem, selection, export, problem.make_spec(model))
+            export_winner(problem, selection, export, spec)
             document["exported"] = str(export)
     return document
 
 
-def describe_steps(backend: MeasuredBackend, options: PlanOptions, refresh: bool) -> str:
+def propose(
+    backend: MeasuredBackend, costs: CostTable, time_limit_s: float, phases: bool, quiet: bool
+) -> tuple[list[Candidate], float]:
+    """Propose candidates by a profile, and a lower bound of the latency in it."""
+    goal = backend.protocol.goal
+    twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", goal.name))
+    with progress_bar(None, "", quiet, description="solving"):
+        propose_best = propose_candidates if goal.serial else propose_pipelines
+        candidates, bound_ms = propose_best(twin, time_limit_s)
+        show_step("varying splits that nearly fill a device")
+        candidates = add_variants(twin, candidates)
+        if backend.problem.units.graph.models:
+            with suppress(EngineError):  # without AUTO the others are compared
+                candidates = collect(twin, [("AUTO", backend.own_choice("AUTO"))], candidates)
+        if phases:
+            candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
+    return candidates, bound_ms
+
+
+def select(
+    backend: MeasuredBackend,
+    candidates: Sequence[Candidate],
+    stopped: str,
+    phases: bool,
+    quiet: bool,
+) -> Selection:
+    """Choose among measured candidates; ``stopped`` is that of ``Selection``."""
+    rows = make_rows(candidates, backend.problem.units.graph.models)
+    winner = chosen = find_candidate(candidates, choose(rows))
+    verdict, report = state_plan_verdict(rows, chosen.label), dict[str, Any]()
+    if phases and not stopped:
+        try:
+            candidates, report = measure_phases(backend, candidates, chosen, quiet)
+            winner = candidates[-1] if report.get("wins") else chosen
+        except KeyboardInterrupt:
+            stopped = "the best single placement: no two were measured"
+    return Selection(candidates, chosen, winner, verdict, report, stopped)
+
+
+def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool) -> str:
     """Describe the steps of a plan and their times, estimated from one measurement.
 
     Progress bars estimate each step while it runs.
     """
     once_s, in_a_race_s = time_measurement(backend)
-    profile = None if refresh else kept_profile(backend, quick=True)
-    measurements = n_measurements(backend.problem, QUICK)
+    n = n_measurements(backend.problem, QUICK)
+    kept = not refresh and kept_profile(backend, quick=True)
+    profile = f"a profile of {n} measurements{say_seconds(n * once_s)}"
     race_s = (len(backend.problem.devices) + RIVALS) * in_a_race_s
     again_s = 2 * in_a_race_s
     rounds, again = map(backend.protocol.most_rounds, (race_s, again_s))
-    steps = [
-        "the kept profile"
-        if profile
-        else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
-        f"solvers, at most {options.time_limit_s:.0f} s for each program",
-        f"at most {rounds} rounds of measurements of all candidates{say_seconds(rounds * race_s)}",
-        f"the best split again{say_seconds(again * again_s)}",
-    ]
-    return f"{len(steps)} steps: {'; '.join(steps)}"
+    return (
+        f"4 steps: {'the kept profile' if kept else profile}; "
+        f"solvers, at most {time_limit_s:.0f} s for each program; "
+        f"at most {rounds} rounds of measurements of all candidates{say_seconds(rounds * race_s)}; "
+        f"the best split again{say_seconds(again * again_s)}"
+    )
 
 
 def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
     """Time one measurement of the reference device alone, and its share of a round of a race.
 
-    Returns:
-        Seconds; nan if it cannot run.
+    In seconds; nan if it cannot run.
     """
     problem, protocol = backend.problem, backend.protocol
-    alone = np.full(problem.n_units, problem.reference_device)
-    measured = backend.evaluate_ignoring_limits(alone)
+    measured = backend.evaluate_ignoring_limits(problem.single(problem.reference_device))
     if measured.error:
         return np.nan, np.nan
     # A measurement times itself and the reference; a round times each candidate, less often.
@@ -214,94 +264,31 @@ def say_seconds(seconds: float) -> str:
     return f" (about {max(seconds, 1.0):.0f} s)" if np.isfinite(seconds) else ""
 
 
-def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
-    """Describe the tolerance of outputs if it is larger than that of f32."""
-    if tolerance == F32_TOLERANCE:
-        return []
-    reference = problem.device_names[problem.reference_device]
-    return [f"outputs may differ from those of {reference} by {tolerance:.2g} relative"]
+def list_placements(problem: Problem, selection: Selection) -> dict[str, Placement]:
+    """Suffix of a file's name -> placement: the chosen one, and those of two phases if they win.
 
-
-Document = dict[str, Any]
-
-
-def make_document(
-    problem: Problem, selection: Selection, objective: str, notes: Sequence[str], stem: Path
-) -> Document:
-    """Make the report; see ``plan``."""
-    rows = [*selection.rows, selection.pair.row] if selection.pair else selection.rows
-    candidates = (
-        [*selection.candidates, selection.pair.candidate]
-        if selection.pair
-        else selection.candidates
-    )
-    document: Document = to_plain(
-        {
-            "model": problem.units.graph.model,
-            "objective": objective,
-            "devices": problem.device_names,
-            "notes": [
-                *collect_cautions(problem.devices),
-                *describe_fit(problem),
-                *describe_use(problem, selection.winner.label, selection.winner.assignment),
-                *notes,
-            ],
-            "saved": describe_winner(problem, selection),
-            "plan": selection.winner.label,
-            "verdict": state_plan_verdict(selection.rows, selection.chosen.label),
-            "bound_ms": selection.bound_ms,
-            "file": f"{stem}.json",
-            "unsaved": "",
-            "rows": rows,
-            "meanings": explain_candidates(candidates),
-            "memory": report_memory(
-                problem,
-                {
-                    name: candidate.assignment
-                    for candidate in candidates
-                    for name in candidate.names
-                },
-            ),
-        }
-    )
-    return document
-
-
-def describe_winner(problem: Problem, selection: Selection) -> str:
-    """Describe the saved plan in one line."""
-    singles = [row for row in selection.rows if row["alone"] and row["speedup"] is not None]
-    best = max(singles, key=lambda row: row["speedup"])["label"] if singles else ""
-    if selection.pair is not None and selection.winner is not selection.chosen:
-        gain = describe_gain(selection.pair.row["speedup"], selection.pair.row["noise"], best)
-        return f"Saved: two placements, one for the prompt and one for tokens{gain}"
-    row = next(row for row in selection.rows if row["label"] == selection.chosen.label)
-    placement = Placement.of(problem, selection.chosen.assignment)
-    return describe_saved(placement, row["speedup"], row["noise"], best)
-
-
-def make_placement(problem: Problem, candidate: Candidate, streams: int | None) -> Placement:
-    """Make the placement to save; a single device keeps its measured number of streams."""
-    placement = Placement.of(problem, candidate.assignment)
-    if streams is None or not candidate.alone:
-        return placement
-    devices, device = list(problem.devices), int(candidate.assignment[0])
-    devices[device] = devices[device].with_streams(streams)
-    return replace(placement, devices=tuple(devices))
+    A single device keeps its measured number of streams.
+    """
+    chosen, winner = selection.chosen, selection.winner
+    placement, streams = Placement.of(problem, chosen.assignment), chosen.result.streams
+    if streams is not None and chosen.alone:
+        devices, device = list(problem.devices), int(chosen.assignment[0])
+        devices[device] = devices[device].with_streams(streams)
+        placement = replace(placement, devices=tuple(devices))
+    phases = [] if winner is chosen else [Placement.of(problem, one) for one in winner.assignment]
+    return {"": placement, **dict(zip(PHASE_SUFFIXES, phases, strict=False))}
 
 
 def write_files(
     document: Document, problem: Problem, costs: CostTable, selection: Selection
 ) -> None:
-    """Write the placement, its costs, the report, and a picture."""
+    """Write the placements, their costs, the report, and a picture."""
     file = Path(document["file"])
-    placement = make_placement(problem, selection.chosen, selection.result.streams)
-    phase_files = document.get("phases", {}).get("files", [])
     with replace_files(make_output_folder(file.parent)) as folder:
-        placement.save(folder / file.name)
+        for suffix, placement in list_placements(problem, selection).items():
+            placement.save(folder / f"{file.stem}{suffix}.json")
         costs.save(folder / costs_beside(file).name)
         write_json(folder / f"{file.stem}-report.json", document)
-        for phase, phase_file in zip(list_phases(problem, selection), phase_files, strict=True):
-            phase.save(folder / Path(phase_file).name)
     title = [
         document["saved"],
         f"{document['model']}: {document['verdict']}",
@@ -312,25 +299,16 @@ def write_files(
         warn_user(note)
 
 
-def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
-    """Return the placements of the prompt and of tokens if two win, otherwise none."""
-    if selection.winner is selection.chosen:
-        return []
-    return [Placement.of(problem, assignment) for assignment in selection.winner.assignment]
-
-
 def export_winner(
     problem: Problem, selection: Selection, folder: str | Path, spec: ModelSpec
 ) -> None:
     """Export the plan for OpenVINO alone."""
     from placement_gym.deployment.export import export_phases, export_placement
 
-    given: dict[str, Any] = {
-        name: getattr(spec, name) for name in ("model", "shapes", "inputs", "extension")
-    }
-    if phases := list_phases(problem, selection):
+    given = {name: getattr(spec, name) for name in ("model", "shapes", "inputs", "extension")}
+    placement, *phases = list_placements(problem, selection).values()
+    if phases:
         prefill, decode = phases
         export_phases(prefill, decode, folder, **given)
-        return
-    placement = make_placement(problem, selection.chosen, selection.result.streams)
-    export_placement(placement, folder, requests=selection.result.requests, **given)
+    else:
+        export_placement(placement, folder, requests=selection.chosen.result.requests, **given)

@@ -35,10 +35,12 @@ from placement_gym.base import (
     warn_user,
     write_json,
 )
-from placement_gym.deployment.problems import ProblemOptions, build_backend_to_split
-from placement_gym.hardware import collect_cautions
+from placement_gym.deployment.profiling import build_backend_to_split
+from placement_gym.hardware import DevicesArgument, collect_cautions
+from placement_gym.models import Given, ModelSpec, Shapes
 from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable
+from placement_gym.view.figures import draw_fidelity, draw_if_possible
 
 PLACEMENTS_SEED = 7
 """Fixed: two reports on one problem measure the same placements."""
@@ -49,12 +51,17 @@ FASTEST_SHARE = 1 / 3
 Document = dict[str, Any]
 
 
-@flat_keywords(options=ProblemOptions)
-def fidelity(  # noqa: D417  the keywords of the group are described
+@flat_keywords()
+def fidelity(  # noqa: D417  keywords as for gym.make share a line
     model: Any = "resnet",
-    devices: Any = None,
+    devices: DevicesArgument = None,
     *,
-    options: ProblemOptions,
+    granularity: str = "fused",
+    shapes: Shapes | None = None,
+    inputs: Given | None = None,
+    scenario: str | None = None,
+    extension: str | Path | None = None,
+    tolerance: float | None = None,
     n_placements: int = 40,
     out: str | Path = "results",
     refresh: bool = False,
@@ -68,19 +75,12 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     every placement, and a scatter plot.
 
     Args:
-        model: As for ``gym.make``.
-        devices: As for ``gym.make``.
+        model, devices, shapes, inputs, scenario, extension, tolerance: As for ``gym.make``.
+        granularity: As for ``gym.make``; a finer one is used if there are fewer than four units.
         n_placements: Number of placements to measure.
         out: Folder for the results.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
-        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
-            units.
-        shapes: As for ``gym.make``.
-        inputs: As for ``gym.make``.
-        scenario: As for ``gym.make``.
-        extension: As for ``gym.make``.
-        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -99,9 +99,8 @@ def fidelity(  # noqa: D417  the keywords of the group are described
             f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
         )
     folder = check_output_folder(out)
-    backend, notes = build_backend_to_split(
-        options.make_spec(model), devices, quiet=quiet, tolerance=options.tolerance
-    )
+    spec = ModelSpec(model, granularity, "folded", shapes, inputs, scenario, extension)
+    backend, notes = build_backend_to_split(spec, devices, quiet=quiet, tolerance=tolerance)
     problem = backend.problem
     # Placements that the profile was fitted to would flatter it.
     placements = sample_held_out(problem, n_placements)
@@ -157,16 +156,14 @@ def measure_placements(
     backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
     """Measure placements one by one, precisely enough for a ranking; ignore limits."""
+    measured: list[Measurement] = []
     with (
-        progress_bar(len(placements), "placements", quiet) as progress,
+        progress_bar(len(placements), "placements", quiet, description="measuring") as progress,
         closing(backend.with_protocol(FOR_RANKING)) as exact,
     ):
-        task = progress.task_ids[0]
-        progress.update(task, description="measuring")
-        measured: list[Measurement] = []
         for placement in placements:
             measured.append(exact.evaluate_ignoring_limits(placement))
-            progress.advance(task)
+            progress.advance(progress.task_ids[0])
     return measured
 
 
@@ -187,16 +184,14 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
 
 def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Compute how well predictions, and the share of slow work, agree with measurements."""
-    measured = np.array([row["measured_ms"] for row in rows])
-    predicted = np.array([row["predicted_ms"] for row in rows])
-    share = np.array([row["slow_share"] for row in rows])
+    measured, predicted, share = (
+        np.array([row[name] for row in rows])
+        for name in ("measured_ms", "predicted_ms", "slow_share")
+    )
     error = np.abs(predicted / measured - 1.0)
+    errors = {"median_error": float(np.median(error)), "largest_error": float(error.max())}
     return {
-        "twin": {
-            **rank_correlations(measured, predicted),
-            "median_error": float(np.median(error)),
-            "largest_error": float(error.max()),
-        },
+        "twin": rank_correlations(measured, predicted) | errors,
         "slow_share": rank_correlations(measured, share),
     }
 
@@ -217,8 +212,6 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
 
 def write_fidelity(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
-    from placement_gym.view.figures import draw_fidelity, draw_if_possible
-
     name = f"fidelity-{safe_name(document['model'])}"
     write_json(folder / f"{name}.json", document)
     if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):

@@ -20,8 +20,7 @@ from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment import check
 from placement_gym.deployment import checking as check_module
-from placement_gym.deployment.checking import choose_reference
-from placement_gym.deployment.faults import MAX_COMPILATIONS, FaultFinder, Findings
+from placement_gym.deployment.checking import MAX_COMPILATIONS, FaultFinder, choose_reference
 from placement_gym.graph import extract_spec, group
 from placement_gym.hardware import DeviceSpec
 from placement_gym.hardware.devices import TESTBED
@@ -45,7 +44,7 @@ def build_backend(
     return measure_here(core, loaded, problem, protocol=ONCE, tolerance=tolerance)
 
 
-def find(core: FaultyCore, n_layers: int) -> tuple[Findings, list[str]]:
+def find(core: FaultyCore, n_layers: int) -> tuple[FaultFinder, list[str]]:
     """What is found in a chain of 2 x ``n_layers`` operators, and the names of what is at fault."""
     backend = build_backend(make_chain(n_layers), core)
     found = FaultFinder(backend, 1).find()
@@ -132,7 +131,7 @@ def test_rounding_that_adds_up_is_blamed_on_no_operator() -> None:
 
 
 def test_no_more_compilations_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placement_gym.deployment.faults.MAX_COMPILATIONS", 6)
+    monkeypatch.setattr("placement_gym.deployment.checking.MAX_COMPILATIONS", 6)
     core = faulty(refused=("relu2", "convolution5"), silent=True)
     found, _ = find(core, 8)
     assert not found.confirmed

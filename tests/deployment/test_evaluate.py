@@ -17,7 +17,7 @@ from placement_gym.backends import PENALTY, Finalist, Finals, Measurement, judge
 from placement_gym.base import UserError
 from placement_gym.cli.tables import evaluation_table, remark_on_candidate
 from placement_gym.deployment import evaluate
-from placement_gym.deployment.plan_rows import measured_values
+from placement_gym.deployment.selection import measured_values
 from placement_gym.envs import DevicePlacementEnv
 
 

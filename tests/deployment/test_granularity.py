@@ -14,8 +14,8 @@ from openvino import opset13 as ops
 
 from placement_gym.backends.measured import build_measured_backend
 from placement_gym.base import UserError
-from placement_gym.deployment import problems
-from placement_gym.deployment.problems import build_backend_to_split
+from placement_gym.deployment import profiling
+from placement_gym.deployment.profiling import build_backend_to_split
 from placement_gym.models import ModelSpec
 
 
@@ -23,7 +23,7 @@ from placement_gym.models import ModelSpec
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inspect models here: a process for each takes seconds."""
     here = partial(build_measured_backend, isolate=False)
-    monkeypatch.setattr(problems, "build_measured_backend", here)
+    monkeypatch.setattr(profiling, "build_measured_backend", here)
 
 
 def test_a_chain_is_split_by_what_the_device_runs_as_one(

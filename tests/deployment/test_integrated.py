@@ -14,7 +14,7 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment.candidates import Candidate, add_variants, propose_candidates
-from placement_gym.deployment.memory import check_room, describe_fit
+from placement_gym.deployment.plan_report import check_room, describe_fit
 from placement_gym.hardware import DeviceSpec, machine, resolve_devices
 from placement_gym.problem import Problem
 

@@ -15,10 +15,10 @@ from graphs import problem_on
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import QUICK
 from placement_gym.base import UserError
-from placement_gym.deployment import phases, plan
+from placement_gym.deployment import phases, plan, planning
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.phases import Phased, choose_pair, describe_phases
-from placement_gym.deployment.plan_rows import choose, make_rows
+from placement_gym.deployment.phases import choose_pair, state_phase_verdict
+from placement_gym.deployment.selection import make_rows
 from placement_gym.graph.extract import extract
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
@@ -28,11 +28,6 @@ from placement_gym.workloads import LATENCY, THROUGHPUT
 from placement_gym.workloads.with_state import Conversation
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
-CANDIDATES = [
-    Candidate("GPU alone", ALONE, 9.0),
-    Candidate("CPU alone", 1 - ALONE, 19.0),
-    Candidate("milp", SPLIT, 8.0),
-]
 
 
 def chat(problem: Problem) -> Problem:
@@ -44,36 +39,35 @@ def chat(problem: Problem) -> Problem:
 
 def scenario(prefill_ms: float, token_ms: float) -> Measurement:
     parts_ms = {"prefill_ms": prefill_ms, "token_ms": token_ms}
-    return Measurement(prefill_ms + 10 * token_ms, 20.0, noise=0.01, parts_ms=parts_ms)
+    return Measurement(prefill_ms + 10 * token_ms, 12.0, noise=0.01, parts_ms=parts_ms)
 
 
-MEASURED = {
-    "GPU alone": scenario(2.0, 1.0),
-    "CPU alone": scenario(15.0, 0.5),
-    "milp": scenario(3.0, 0.8),
-}
+GPU = Candidate("GPU alone", ALONE, 9.0, measured=scenario(2.0, 1.0))
+CPU = Candidate("CPU alone", 1 - ALONE, 19.0, measured=scenario(15.0, 0.5))
+MILP = Candidate("milp", SPLIT, 8.0, measured=scenario(3.0, 0.8))
+CANDIDATES = [GPU, CPU, MILP]
 
 
 def test_the_pair_is_fastest_for_the_prompt_and_for_tokens() -> None:
-    found = choose_pair(chat(diamond_problem()), CANDIDATES, MEASURED)
+    found = choose_pair(chat(diamond_problem()), CANDIDATES)
     assert found is not None
     assert [one.label for one in found] == ["GPU alone", "CPU alone"]
 
 
 def test_one_placement_that_is_fastest_for_both_makes_no_pair() -> None:
-    measured = MEASURED | {"GPU alone": scenario(2.0, 0.4)}
-    assert choose_pair(chat(diamond_problem()), CANDIDATES, measured) is None
+    fastest = replace(GPU, measured=scenario(2.0, 0.4))
+    assert choose_pair(chat(diamond_problem()), [fastest, CPU, MILP]) is None
 
 
 def test_a_pair_that_devices_cannot_hold_together_is_no_pair() -> None:
     """The model has 1000 bytes; each placement fits, both of them do not."""
     devices = (DeviceSpec("CPU", memory_bytes=1500), DeviceSpec("GPU", memory_bytes=1050))
-    found = choose_pair(chat(diamond_problem(devices)), CANDIDATES, MEASURED)
+    found = choose_pair(chat(diamond_problem(devices)), CANDIDATES)
     assert found is not None
     assert [one.label for one in found] == ["GPU alone", "CPU alone"]
     devices = (DeviceSpec("CPU", memory_bytes=1000), DeviceSpec("GPU", memory_bytes=1050))
-    measured = {name: MEASURED[name] for name in ("GPU alone", "milp")}
-    assert choose_pair(chat(diamond_problem(devices)), CANDIDATES, measured) is None
+    measured = [GPU, replace(CPU, measured=None), MILP]
+    assert choose_pair(chat(diamond_problem(devices)), measured) is None
 
 
 class PhasedBackend(FakeBackend):
@@ -91,43 +85,47 @@ class PhasedBackend(FakeBackend):
                 parts_ms={"prefill_ms": 3.0, "token_ms": 0.5, "handover_ms": 0.25},
             )
             if one.ndim == 2
-            else Measurement(12.0, 20.0, noise=0.01)
+            else Measurement(12.0, 12.0, noise=0.01)
             for one in assignments
         ]
 
 
-def try_pair(backend: PhasedBackend) -> Phased:
-    rows = make_rows(CANDIDATES, MEASURED, {})
-    found = phases.measure_phases(
-        backend,  # type: ignore[arg-type]
-        CANDIDATES,
-        MEASURED,
-        rows,
-        choose(rows),
-        quiet=True,
-    )
-    assert found is not None
-    return found
+def try_pair(fails: bool) -> tuple[list[Candidate], dict[str, Any]]:
+    backend: Any = PhasedBackend(problem=chat(diamond_problem()))
+    backend.fails = fails
+    return phases.measure_phases(backend, CANDIDATES, MILP, quiet=True)
 
 
 def test_two_placements_win_only_against_the_best_measured() -> None:
-    found = try_pair(PhasedBackend(problem=chat(diamond_problem())))
-    assert found.wins
-    assert found.row["speedup"] == pytest.approx(1.5)
-    assert found.row["handover_ms"] == 0.25
-    assert found.row["predicted_ms"] == pytest.approx(2.0 + 10 * 0.5)
+    found, report = try_pair(fails=False)
+    assert report["wins"]
+    row = next(row for row in make_rows(found) if row["label"] == "phases")
+    assert row["speedup"] == pytest.approx(1.5)
+    assert row["handover_ms"] == 0.25
+    assert row["predicted_ms"] == pytest.approx(2.0 + 10 * 0.5)
     said = "Prompts on GPU alone and tokens on CPU alone beat milp, the best for both phases."
-    assert describe_phases(found, "milp") == said
-    doubtful = replace(found, row=found.row | {"warning": "a load"}, answer="within noise")
-    assert "could not be decided: a load" in describe_phases(doubtful, "milp")
+    assert report["verdict"] == said
+    doubtful = state_phase_verdict("prompts on a", "", "a load", "within noise", "milp")
+    assert "could not be decided: a load" in doubtful
 
 
 def test_two_placements_that_fail_are_named_and_lose() -> None:
-    backend = PhasedBackend(problem=chat(diamond_problem()))
-    backend.fails = True
-    found = try_pair(backend)
-    assert not found.wins
-    assert "does not run: no state can be set" in describe_phases(found, "milp")
+    _, report = try_pair(fails=True)
+    assert not report["wins"]
+    assert "does not run: no state can be set" in report["verdict"]
+
+
+@pytest.mark.parametrize(("wins", "names"), [(True, ["", "-prefill", "-decode"]), (False, [""])])
+def test_two_placements_are_saved_only_if_they_win(
+    wins: bool, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Candidate("phases", np.stack([ALONE, SPLIT]), 7.0)
+    measured = [*CANDIDATES, both], {"wins": wins}
+    monkeypatch.setattr(planning, "measure_phases", lambda *_: measured)
+    backend: Any = FakeBackend()
+    found = planning.select(backend, CANDIDATES, "", phases=True, quiet=True)
+    assert (found.chosen.label, found.winner.label) == ("milp", "phases" if wins else "milp")
+    assert list(planning.list_placements(diamond_problem(), found)) == names
 
 
 def test_only_models_with_state_and_latencies_have_phases() -> None:
@@ -158,11 +156,11 @@ def test_a_profile_is_divided_into_the_prompt_and_its_tokens(
 def test_a_plan_of_two_phases_is_two_placements_and_a_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def split(problem: Problem, candidates: Any, measured: Any) -> tuple[Candidate, Candidate]:
+    def split(problem: Problem, candidates: Any) -> tuple[Candidate, Candidate]:
         return candidates[0], candidates[1]
 
     monkeypatch.setattr(phases, "choose_pair", split)
-    monkeypatch.setattr(phases, "judge_phases", lambda *_: "yes")
+    monkeypatch.setattr(phases, "judge", lambda *_: "yes")
     document = plan(make_decoder(), "cpu-testbed", granularity="op", out=tmp_path,
                     time_limit_s=1.0, quiet=True, phases=True,
                     scenario="chat-4-2", export=tmp_path / "deployed")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from testbed import outputs, worst_relative
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.base import UserError
+from placement_gym.base import IntArray, UserError
 from placement_gym.deployment import compile_model, evaluate_placement, plan
 from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
-from placement_gym.deployment.plan_rows import make_rows
-from placement_gym.deployment.planning import make_placement
+from placement_gym.deployment.planning import list_placements
+from placement_gym.deployment.selection import Selection, make_rows
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Placement
@@ -67,10 +68,11 @@ def test_candidates_are_devices_alone_and_pipelines_by_load() -> None:
 
 
 def test_rows_tell_requests_and_results_a_second() -> None:
-    candidate = Candidate("dp", np.array([0, 1, 1, 1]), 8.0)
-    (row,) = make_rows([candidate], {"dp": Measurement(8.0, 10.0, requests=3, streams=1)}, {})
+    in_flight = Measurement(8.0, 10.0, requests=3, streams=1)
+    candidate = Candidate("dp", np.array([0, 1, 1, 1]), 8.0, measured=in_flight)
+    (row,) = make_rows([candidate])
     assert (row["requests_per_s"], row["requests"], row["streams"]) == (125.0, 3, 1)
-    (row,) = make_rows([candidate], {"dp": Measurement(8.0, 10.0)}, {})
+    (row,) = make_rows([replace(candidate, measured=Measurement(8.0, 10.0))])
     assert "requests_per_s" not in row
 
 
@@ -81,12 +83,15 @@ def test_an_unknown_objective_is_refused() -> None:
 
 def test_single_device_keeps_the_streams_it_was_measured_with() -> None:
     problem = diamond_problem()
-    alone = Candidate("GPU alone", problem.single(1), 8.0)
-    devices = make_placement(problem, alone, 2).devices
-    assert [dict(one.properties) for one in devices] == [{}, {"NUM_STREAMS": 2}]
-    assert make_placement(problem, alone, None).devices == problem.devices
-    split = Candidate("dp", np.array([0, 1, 1, 1]), 8.0)
-    assert make_placement(problem, split, 1).devices == problem.devices
+
+    def devices(assignment: IntArray, streams: int | None) -> tuple[DeviceSpec, ...]:
+        measured = Measurement(8.0, 10.0, streams=streams)
+        chosen = Candidate("chosen", assignment, 8.0, measured=measured)
+        return list_placements(problem, Selection([chosen], chosen, chosen, ""))[""].devices
+
+    alone, split = problem.single(1), np.array([0, 1, 1, 1])
+    assert [dict(one.properties) for one in devices(alone, 2)] == [{}, {"NUM_STREAMS": 2}]
+    assert devices(alone, None) == devices(split, 1) == problem.devices
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from placement_gym.cli import main
 from placement_gym.cli.tables import explain_bound
 from placement_gym.deployment import compile_model, fidelity, plan
 from placement_gym.deployment.candidates import Candidate, explain_candidates, propose_candidates
-from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
+from placement_gym.deployment.selection import choose, make_rows, state_plan_verdict
 from placement_gym.models import load_model
 from placement_gym.problem import Placement
 
@@ -37,22 +37,30 @@ SHORT = TimingProtocol(0, 2, final_repeats=2, final_compiles=2, fit_placements=0
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
 
+def gpu_alone(measured: Measurement | None = None, error: str = "") -> Candidate:
+    return Candidate("GPU alone", ALONE, 9.0, measured=measured, error=error)
+
+
+def cpu_alone(measured: Measurement | None = None, error: str = "") -> Candidate:
+    return Candidate("CPU alone", 1 - ALONE, 19.0, measured=measured, error=error)
+
+
+def milp(measured: Measurement | None = None, error: str = "") -> Candidate:
+    return Candidate("milp", SPLIT, 8.0, measured=measured, error=error)
+
+
 def rows(
     single_ms: float | None, split_ms: float, noise: float = 0.02, other_ms: float = 20.0
 ) -> list[dict[str, Any]]:
     """Of a single device, a split, and another single device."""
-    found = [
-        Candidate("GPU alone", ALONE, 9.0),
-        Candidate("milp", SPLIT, 8.0),
-        Candidate("CPU alone", 1 - ALONE, 19.0),
-    ]
     first_ms = single_ms or other_ms
-    measured = {"milp": Measurement(split_ms, first_ms, noise=noise, n_submodels=2)}
-    if single_ms is not None:
-        measured["GPU alone"] = Measurement(single_ms, first_ms, n_submodels=1)
-        measured["CPU alone"] = Measurement(other_ms, first_ms, n_submodels=1)
-    errors = {} if single_ms is not None else dict.fromkeys(("GPU alone", "CPU alone"), "too large")
-    return make_rows(found, measured, errors)
+    split = Measurement(split_ms, first_ms, noise=noise, n_submodels=2)
+    if single_ms is None:
+        single, other = gpu_alone(error="too large"), cpu_alone(error="too large")
+    else:
+        single = gpu_alone(Measurement(single_ms, first_ms, n_submodels=1))
+        other = cpu_alone(Measurement(other_ms, first_ms, n_submodels=1))
+    return make_rows([single, milp(split), other])
 
 
 @pytest.mark.parametrize(
@@ -76,19 +84,16 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
     measured[doubtful] = replace(measured[doubtful], warning="busy")
-    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
-    found = make_rows(candidates, measured, {})
+    found = make_rows([gpu_alone(measured["GPU alone"]), milp(measured["milp"])])
     assert choose(found) == "GPU alone"
     assert re.search("could not be decided: busy.*again", state_plan_verdict(found, "GPU alone"))
 
 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
-    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0),
-                  Candidate("window", 1 - SPLIT, 8.0)]  # fmt: skip
     lucky = Measurement(7.0, 10.0, warning="the reference moved")
-    measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
-    found = make_rows(candidates, measured | {"window": lucky}, {})
-    assert choose(found) == "milp"
+    window = Candidate("window", 1 - SPLIT, 8.0, measured=lucky)
+    single, split = gpu_alone(Measurement(10.0, 10.0)), milp(Measurement(8.0, 10.0))
+    assert choose(make_rows([single, split, window])) == "milp"
 
 
 def test_rows_are_relative_to_the_fastest_single_device() -> None:
@@ -99,15 +104,13 @@ def test_rows_are_relative_to_the_fastest_single_device() -> None:
 
 def test_a_drift_between_measurements_does_not_choose_the_plan() -> None:
     """The slower device was measured while the machine was fast, as its reference says."""
-    candidates = [Candidate("GPU alone", ALONE, 10.0), Candidate("CPU alone", ALONE, 10.0)]
-    measured = {"GPU alone": Measurement(10.0, 20.0), "CPU alone": Measurement(9.0, 10.0)}
-    found = make_rows(candidates, measured, {})
+    found = make_rows([gpu_alone(Measurement(10.0, 20.0)), cpu_alone(Measurement(9.0, 10.0))])
     assert [row["speedup"] for row in found] == pytest.approx([1.0, 1.0 / 1.8])
     assert choose(found) == "GPU alone"
 
 
 def test_where_nothing_ran_there_is_no_plan() -> None:
-    nothing = make_rows([Candidate("GPU alone", ALONE, 9.0)], {}, {"GPU alone": "too large"})
+    nothing = make_rows([gpu_alone(error="too large")])
     assert nothing[0]["measured_ms"] is None
     with pytest.raises(EngineError, match=r"no candidate fits.*GPU alone: too large"):
         choose(nothing)
@@ -246,11 +249,9 @@ def test_the_names_of_candidates_are_explained() -> None:
 def test_the_command_prints_the_table_and_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = make_rows(
-        [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
-        {"CPU alone": Measurement(10.0, 10.0, warning="the reference moved")},
-        {"milp": "does not run: the device caught fire"},
-    )
+    doubtful = Measurement(10.0, 10.0, warning="the reference moved")
+    alone = Candidate("CPU alone", ALONE, 9.0, measured=doubtful)
+    rows = make_rows([alone, milp(error="does not run: the device caught fire")])
     document = {
         "model": "tiny", "devices": ["CPU", "CPU_FAST"], "notes": ["test bed"], "plan": "CPU alone",
         "saved": "Saved: CPU alone", "verdict": "No split beats CPU alone.", "bound_ms": 8.1,
@@ -305,7 +306,7 @@ def test_one_device_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
-    monkeypatch.setattr("placement_gym.deployment.problems.build_measured_backend", nothing)
+    monkeypatch.setattr("placement_gym.deployment.profiling.build_measured_backend", nothing)
     with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
         plan("tiny", "CPU", out=tmp_path, quiet=True)
 
@@ -314,10 +315,5 @@ def test_the_noise_of_the_single_device_counts_too() -> None:
     first = Measurement(20.0, 20.0)
     faster = Measurement(10.0, 20.0, noise=0.3)
     split = Measurement(9.9, 20.0, noise=0.005)
-    found = make_rows(
-        [Candidate("A alone", ALONE, 1.0), Candidate("B alone", 1 - ALONE, 1.0),
-         Candidate("milp", SPLIT, 1.0)],
-        {"A alone": first, "B alone": faster, "milp": split},
-        {},
-    )  # fmt: skip
-    assert choose(found) == "B alone"
+    found = make_rows([gpu_alone(first), cpu_alone(faster), milp(split)])
+    assert choose(found) == "CPU alone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import openvino as ov
 import pytest
+from fakes import FakeBackend, diamond_problem
 from foreign_models import make_chain, make_decoder, save_chain_ir
 from graphs import problem_on
 from processes import run_python
@@ -29,7 +31,8 @@ from placement_gym.deployment import (
     split_placement,
 )
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.plan_rows import make_rows
+from placement_gym.deployment.planning import select
+from placement_gym.deployment.selection import make_rows
 from placement_gym.graph.extract import extract
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import Member, load_model
@@ -149,12 +152,18 @@ def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> No
 
 def test_each_model_gets_its_rate_times_the_rounds() -> None:
     alone, split = np.zeros(2, dtype=np.int64), np.array([0, 1])
-    candidates = [Candidate("CPU alone", alone, 9.0), Candidate("dp", split, 5.0)]
-    measured = {
-        "CPU alone": Measurement(10.0, 10.0, requests=2, models_ms=(20.0, 21.0)),
-        "dp": Measurement(5.0, 10.0, requests=3, models_ms=(15.0, 16.0)),
-    }
-    rows = make_rows(candidates, measured, {}, [Member("a"), Member("b", 2)])
+    slow = Measurement(10.0, 10.0, requests=2, models_ms=(20.0, 21.0))
+    fast = Measurement(5.0, 10.0, requests=3, models_ms=(15.0, 16.0))
+    candidates = [
+        Candidate("CPU alone", alone, 9.0, measured=slow),
+        Candidate("dp", split, 5.0, measured=fast),
+    ]
+    models = (Member("a"), Member("b", 2))
+    problem = diamond_problem()
+    graph = replace(problem.units.graph, models=models)
+    backend: Any = FakeBackend(problem=replace(problem, units=replace(problem.units, graph=graph)))
+    assert select(backend, candidates, "", phases=False, quiet=True).chosen.label == "dp"
+    rows = make_rows(candidates, models)
     assert rows[0]["models"] == {
         "a": {"inferences_per_s": 200.0, "latency_ms": 15.0},
         "b": {"inferences_per_s": 400.0, "latency_ms": 16.0},

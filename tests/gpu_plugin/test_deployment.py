@@ -14,8 +14,8 @@ from gpu_models import make_problem, make_small
 
 from placement_gym import load_model
 from placement_gym.deployment import compile_model, compile_stages, export_placement, plan, profile
-from placement_gym.deployment.problems import ProblemOptions
 from placement_gym.hardware import DeviceSpec
+from placement_gym.models import ModelSpec
 from placement_gym.problem import Placement
 
 pytestmark = pytest.mark.gpu_plugin
@@ -86,5 +86,5 @@ def test_environments_of_a_vector_measure_in_turn(small: str) -> None:
 def test_a_plan_and_a_profile_measure_the_gpu_plugin(small: str, tmp_path: Path) -> None:
     planned = plan(small, DEVICES, out=tmp_path, quiet=True)
     assert {row["label"] for row in planned["rows"]} >= {"CPU alone", "GPU alone"}
-    profiled = profile(ProblemOptions().make_spec(small), DEVICES, out=tmp_path, quiet=True)
+    profiled = profile(ModelSpec(small, "fused"), DEVICES, out=tmp_path, quiet=True)
     assert [device["name"] for device in profiled["devices"]] == ["CPU", "GPU"]

@@ -1,7 +1,6 @@
 from .assembly import build_measured_backend as build_measured_backend
 from .assembly import inspect_and_group as inspect_and_group
 from .backend import MeasuredBackend as MeasuredBackend
-from .engine import OnRounds as OnRounds
 from .hetero import HeteroPartition as HeteroPartition
 from .hetero import collect_properties as collect_properties
 from .hetero import compile_partition as compile_partition

@@ -200,26 +200,29 @@ class Race:
         ]
 
     def is_decided(self, noise: float, fine: float) -> bool:
-        """Return whether the noise of the remaining arms allows a verdict.
+        """Return whether the noise of the remaining arms allows a verdict; see ``noise_goal``.
 
-        Several arms need ``noise``, as the selected one is measured again alone. A single arm is
-        decided if it is clearly faster or slower than the first and within ``noise``; one that
-        equals the first needs ``fine``. For a clear arm it also suffices that its noise is below
-        ``MAX_NOISE_OF_GAIN`` of its gain or loss. The race also ends where other programs leave
-        no calm round in several compilations.
+        The race also ends where other programs leave no calm round in several compilations.
         """
         if len(self.compilations) < MIN_COMPILATIONS:
             return False
         rivals = [arm for arm in self.live if arm]
         if any(map(self.interference, rivals)):
             return True
-        equal = len(rivals) == 1 and not self.is_clear(rivals[0])
-        noise_goal = fine if equal else noise
-        return all(self.noise(arm) <= max(noise_goal, self.effect_noise(arm)) for arm in rivals)
+        alone = len(rivals) == 1
+        return all(self.noise(arm) <= self.noise_goal(arm, alone, noise, fine) for arm in rivals)
 
-    def effect_noise(self, arm: int) -> float:
-        """The noise that is small relative to an arm's gain or loss; 0 if neither is clear."""
-        return MAX_NOISE_OF_GAIN * abs(self.speedup(arm) - 1.0) if self.is_clear(arm) else 0.0
+    def noise_goal(self, arm: int, alone: bool, noise: float, fine: float) -> float:
+        """The noise of an arm that allows a verdict, on several arms or on one ``alone``.
+
+        One of several needs ``noise``, as the selected one is measured again alone. An arm alone
+        that equals the first needs ``fine``. Of clear ones, ``MAX_NOISE_OF_GAIN`` of the gain or
+        loss suffices; but not of a faster arm alone, whose speed-up is the answer.
+        """
+        if not self.is_clear(arm):
+            return fine if alone else noise
+        gain = self.speedup(arm) - 1.0
+        return noise if alone and gain > 0.0 else max(noise, MAX_NOISE_OF_GAIN * abs(gain))
 
     def is_clear(self, arm: int) -> bool:
         """Return whether an arm is faster or slower than the first beyond its noise."""

@@ -31,7 +31,7 @@ from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
 from placement_gym.backends.measured.result_errors import RESULT_ERRORS
-from placement_gym.deployment.faults import FaultFinder
+from placement_gym.deployment.checking import FaultFinder
 from placement_gym.graph import group
 from placement_gym.graph.extract import extract
 from placement_gym.hardware import PRESETS

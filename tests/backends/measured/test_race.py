@@ -217,14 +217,33 @@ def test_hopeless_races_end(machine: Machine) -> None:
     assert count_compilations(machine, 10.0, 10.0, samples=2, gain=0.0) == 3
 
 
-@pytest.mark.parametrize(("ms", "decided"), [(3.0, True), (5.0, False)])
-def test_noise_may_be_a_third_of_what_is_gained(machine: Machine, ms: float, decided: bool) -> None:
-    race = Race(2)
-    for luck in (0.95, 1.0, 1.05):  # of a compilation
-        race.run([machine.arm("a", 6.0), machine.arm("b", luck * ms)], 4)
+LUCKS = (0.95, 1.0, 1.05, 1.0, 1.0, 1.0, 1.0, 1.0)
+"""Factors on the times of compilations of an arm."""
+
+
+@pytest.mark.parametrize(
+    ("ms", "decided"),
+    [((3.0, 3.0), True), ((5.0, 5.0), False), ((12.0,), True), ((7.0,), False), ((3.0,), False)],
+)
+def test_noise_may_be_a_third_of_a_gain_or_loss_but_not_of_the_answer(
+    machine: Machine, ms: Sequence[float], decided: bool
+) -> None:
+    race = Race(1 + len(ms))
+    for luck in LUCKS[:3]:
+        race.run([machine.arm(str(one), one) for one in (6.0, *(luck * one for one in ms))], 4)
     assert race.is_clear(1)
     assert race.noise(1) > NOISE
     assert race.is_decided(NOISE, 0.02) == decided
+
+
+def test_a_faster_arm_that_is_left_alone_is_timed_until_its_gain_is_known(machine: Machine) -> None:
+    race = Race(2)
+    for luck in LUCKS:
+        race.run([machine.arm("a", 6.0), machine.arm("b", luck * 4.0)], 4)
+        if race.is_decided(NOISE, 0.02):
+            break
+    assert 3 < len(race.compilations) < len(LUCKS)
+    assert race.noise(1) <= NOISE
 
 
 def test_a_race_that_the_first_wins_is_decided(machine: Machine) -> None:

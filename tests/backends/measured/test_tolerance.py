@@ -28,7 +28,7 @@ from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.server import build_worker
 from placement_gym.base import UserError
-from placement_gym.deployment.faults import FaultFinder
+from placement_gym.deployment.checking import FaultFinder
 from placement_gym.graph import without_integer_kernels
 from placement_gym.hardware import PRESETS
 from placement_gym.hardware.devices import TESTBED
