@@ -123,7 +123,7 @@ def summarize_fixed(part: str) -> str:
     rows_of_study = [row for row in rows if row["key"] in keys]
     results = StudyResults(rows_of_study, find_recorded(rows_of_study), study.role_of)
     tables = {"agents": summarize_agents, "problems": list_problems}
-    return frame(tables[part](results).markdown(ROOT))
+    return frame(tables[part](results))
 
 
 def summarize_bounds() -> str:

@@ -34,10 +34,17 @@ from placement_gym.bench.known import (
 )
 from placement_gym.bench.known.best_known import DIGITS, save_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
-from placement_gym.bench.run import ROUNDING, ROWS, BenchEnvs, Json, load_runs
+from placement_gym.bench.run import (
+    ROUNDING,
+    ROWS,
+    VARIABLE,
+    BenchEnvs,
+    Json,
+    Task,
+    expand_variables,
+    load_runs,
+)
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.bench.study import Task
-from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.problem import parse_assignment
 from placement_gym.solvers import TOLERANCE, lower_bound
 

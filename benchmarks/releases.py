@@ -16,9 +16,8 @@ from tempfile import TemporaryDirectory
 
 from common import BY_RANK, SIMULATED, Row, best_known_ms, describe_kwargs, make_env, make_parser
 
-from placement_gym.bench.run import read_columns
-from placement_gym.bench.run.row_columns import COLUMNS
-from placement_gym.bench.study import Study, run_study
+from placement_gym.bench.study import Study, read_columns, run_study
+from placement_gym.bench.study.row_checks import COLUMNS
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import numpy as np
 
 from placement_gym.base import IntArray, UserError, write_text
 from placement_gym.bench.known.identity import ProblemIdentity
-from placement_gym.bench.study import describe_devices
+from placement_gym.bench.run import describe_devices
 from placement_gym.solvers import TOLERANCE, reaches
 
 VALUES = Path(__file__).parent / "values.json"
