@@ -274,19 +274,19 @@ def find_stale(
         in_memory: Names of agents that are objects, which rows cannot tell apart.
     """
     origin, machine = bench_env.origin, (host(), versions().get("openvino"))
-    stale = {}
-    for row in rows:
+
+    def explain(row: Json) -> str:
         if row["error"]:
-            stale[row["key"]] = "Failed runs were done again."
-        elif row["agent"] in in_memory:
-            stale[row["key"]] = "Runs of agents that are objects in memory were done again."
-        elif any(row[name] != value for name, value in origin.items()):
-            reason = "Runs of another version of the model, its costs or devices were replaced."
-            stale[row["key"]] = reason
-        elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
-            reason = "Runs of another machine or version of OpenVINO were replaced."
-            stale[row["key"]] = reason
-    return stale
+            return "Failed runs were done again."
+        if row["agent"] in in_memory:
+            return "Runs of agents that are objects in memory were done again."
+        if any(row[name] != value for name, value in origin.items()):
+            return "Runs of another version of the model, its costs or devices were replaced."
+        if bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
+            return "Runs of another machine or version of OpenVINO were replaced."
+        return ""
+
+    return {row["key"]: reason for row in rows if (reason := explain(row))}
 
 
 def summarize(envs: BenchEnvs, task: Task, rows: Sequence[Json], folder: Path) -> Document:

@@ -17,7 +17,7 @@ from studies import write_rows
 import placement_gym
 from placement_gym.base import UserError
 from placement_gym.bench.comparing import find_stale, summarize
-from placement_gym.bench.report import comparison
+from placement_gym.bench.report import comparison, plots
 from placement_gym.bench.run import (
     ROWS,
     AgentSpec,
@@ -215,7 +215,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("too large to draw")
 
-    monkeypatch.setattr(comparison, "draw_placement", fail)
+    monkeypatch.setattr(plots, "draw_placement", fail)
     with pictures():
         document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])

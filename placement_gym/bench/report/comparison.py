@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Group
 
 from placement_gym.backends import WITHIN_NOISE, YES
@@ -31,6 +29,7 @@ from placement_gym.base import (
 from placement_gym.base.schemas import ComparisonFields, check, load_json
 from placement_gym.bench.report.document import format_bold, format_heading, format_table
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.plots import draw_finalist, draw_runs
 from placement_gym.bench.report.wording import (
     GAP,
     INFEASIBLE,
@@ -41,14 +40,9 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
-from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
+from placement_gym.bench.run import BenchEnv, Json
 from placement_gym.problem import Placement, parse_assignment
-from placement_gym.view.figures import (
-    draw_best_so_far,
-    draw_comparison,
-    draw_if_possible,
-    draw_placement,
-)
+from placement_gym.view.figures import draw_if_possible
 
 Document = dict[str, Any]
 FILE = "comparison.json"
@@ -216,51 +210,14 @@ def write_comparison(
         new: Keys of runs whose placements were not drawn before.
         folder: Where.
     """
-    drawn = [*draw_runs(document, folder), *draw_placements(bench_env, document, new, folder)]
-    undrawn = [note for note in drawn if note]
+    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
+    runs = draw_runs(document, "\n".join([heading(document), *short]), folder)
+    undrawn = [note for note in (*runs, *draw_placements(bench_env, document, new, folder)) if note]
     document["notes"] += undrawn
     document["kept"] = f"Rows, table{'' if undrawn else ', pictures'} and placements"
     with replace_files(folder) as new_folder:
         write_json(new_folder / FILE, document)
         write_text(new_folder / "table.md", format_markdown(document))
-
-
-def draw_runs(document: Document, folder: Path) -> Iterator[str]:
-    """Draw ``comparison`` and ``best-so-far``, if a run succeeded; see ``draw_if_possible``."""
-    rows, reference_ms = document["rows"], document["reference_ms"]
-    if not any(row["latency_ms"] for row in rows):
-        return
-    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
-    title = "\n".join([heading(document), *short])
-    alone_ms = document["best_single_ms"]
-    over = list_limits(document, alone_ms or reference_ms)
-    bars = partial(draw_comparison, name_seeds(rows), title, over, not alone_ms)
-    yield draw_if_possible(bars, folder / "comparison.png")
-    searched = [row for row in rows if row["agent"] != SINGLE_DEVICE]
-    searched.sort(key=lambda row: -(row["speedup"] or 0.0))
-    limits = list_limits(document, reference_ms)
-    if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
-        limits["best single device"] = reference_ms / alone_ms
-    if any(row["curve"] for row in searched):
-        curves = partial(draw_best_so_far, searched, title, limits)
-        yield draw_if_possible(curves, folder / "best-so-far.png")
-
-
-def list_limits(document: Document, base_ms: float) -> dict[str, float]:
-    """Return what no placement exceeds, by name, as a speed-up over a latency."""
-    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
-    ratios = {name: base_ms / value for name, value in values.items() if value}
-    return dict([*ratios.items()][:1])
-
-
-def name_seeds(rows: Sequence[Json]) -> list[Json]:
-    """Rows whose labels state the seed where there are several."""
-    labels = [row["label"] for row in rows]
-    several = {label for label in labels if labels.count(label) > 1}
-    return [
-        row | {"label": f"{row['label']}, seed {row['seed']}"} if row["label"] in several else row
-        for row in rows
-    ]
 
 
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
@@ -281,17 +238,6 @@ def draw_placements(
         path = name_file(row, folder, ".png")
         if row["placement"] is not None and (row["key"] in new or not path.exists()):
             yield draw_if_possible(partial(draw_finalist, bench_env, row), path)
-
-
-def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
-    """The finalist of a row on its graph."""
-    problem, result = bench_env.base.problem, "failed"
-    if row["latency_ms"] is not None:
-        result = f"{row['latency_ms']:.4g} ms"
-        if bench_env.one_device_holds_the_model:
-            result = f"{row['speedup_vs_best_single']:.3f} x the best single device"
-    assignment = parse_assignment(row["placement"], problem)
-    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {result}")
 
 
 def name_file(row: Json, folder: Path, suffix: str = ".json") -> Path:

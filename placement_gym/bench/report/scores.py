@@ -24,8 +24,9 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.run import ROUNDING, Json, describe_devices, group_by, load_runs
+from placement_gym.bench.run import Json, describe_devices, group_by, load_runs
 from placement_gym.bench.study import TEST
+from placement_gym.solvers import ROUNDING
 
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
 DRIFT_NOTE = (

@@ -20,7 +20,6 @@ from .provenance import host as host
 from .provenance import versions as versions
 from .row_schema import Row as Row
 from .rows import PACKED_ROWS as PACKED_ROWS
-from .rows import ROUNDING as ROUNDING
 from .rows import ROWS as ROWS
 from .rows import Json as Json
 from .rows import append_row as append_row

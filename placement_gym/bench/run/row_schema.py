@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from placement_gym.base import MAX_NUMBER, UserError, to_plain
+from placement_gym.base import MAX_NUMBER, to_plain
 from placement_gym.base.schemas import (
     MAX_BUDGET,
     MAX_BYTES,
@@ -26,16 +26,10 @@ def check_problem(text: str) -> str:
     Raises:
         ValueError: It has another form; for schemas.
     """
-    try:
-        parts = parse_json(text)
-    except UserError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(parts, list) or len(parts) != 4:
-        raise ValueError("it must be a list of environment, arguments, model and devices")
-    env, env_kwargs, model, _ = parts
-    if not (isinstance(env, str) and isinstance(env_kwargs, dict) and isinstance(model, str)):
-        raise ValueError("environment and model must be text, arguments an object")
-    return text
+    match parse_json(text):
+        case [str(), dict(), str(), _]:
+            return text
+    raise ValueError("it must be a list of environment, arguments, model and devices")
 
 
 def check_time(text: str) -> str:

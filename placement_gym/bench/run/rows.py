@@ -47,9 +47,6 @@ DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
     ".xz": ("xz", partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES)),
     ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
 }
-ROUNDING = 1e-9
-"""Largest relative difference of two simulated latencies of one placement. Hand-tuned: as machines
-sum in different orders."""
 
 
 def append_row(path: Path, row: Json) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 from placement_gym.backends import MIN_GAIN, Finalist, judge
 from placement_gym.base import UserError, is_file, join_words, progress_bar, raise_interrupt
 from placement_gym.bench.run import (
-    ROUNDING,
     ROWS,
     BenchEnv,
     BenchEnvs,
@@ -31,6 +30,7 @@ from placement_gym.bench.run import (
 )
 from placement_gym.bench.study.worker import measure_on
 from placement_gym.problem import Placement, parse_assignment
+from placement_gym.solvers import ROUNDING
 
 WHO = ("version", "commit", "processor")
 WHAT = ("agent", "kwargs", "env", "env_kwargs", "seed", "budget")

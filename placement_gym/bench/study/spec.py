@@ -121,11 +121,7 @@ class Study:
         write_text(path, yaml.safe_dump(to_plain(values), sort_keys=False, allow_unicode=True))
 
     def check(self) -> None:
-        """Raise if an agent or environment is unknown, or a variable of a path is not set.
-
-        Raises:
-            UserError: With what is wrong.
-        """
+        """Raise a ``UserError`` if an agent, environment or variable of a path is unknown."""
         for spec in self.specs:
             spec.check()
         for task in one_of_each_problem(self.tasks()):
@@ -261,11 +257,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def check_entries(role: str, entries: Any) -> Sequence[Any]:
-    """Raise unless the entries of a role are a list of models or ``{model, devices}``.
-
-    Raises:
-        UserError: The message says what is valid.
-    """
+    """Raise a ``UserError`` unless the entries are a list of models or ``{model, devices}``."""
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise UserError(f"{role} must be a list of models, not {entries!r}")
     for entry in entries:
