@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def format_table(lines: Sequence[Mapping[str, str]]) -> str:
     columns = [[escape_markdown(line.get(name, "")) or " " for line in lines] for name in names]
     numbers = [any(map(NUMBER.match, column)) for column in columns]
     sides = ["---:" if number else "---" for number in [False, *numbers[1:]]]
-    rows = [map(escape_markdown, names), sides, *zip(*columns, strict=True)]
+    rows: list[Iterable[str]] = [map(escape_markdown, names), sides, *zip(*columns, strict=True)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

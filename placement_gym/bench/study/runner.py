@@ -93,18 +93,26 @@ def run_study(
     """
     # What would fail in every run fails now, before hours of them.
     study.check()
-    choose_runner = choose_executor(study, executor, workers, address, timeout_s)
+    kind, workers = choose_executor(study, executor, workers, address, timeout_s)
+    limit_s = timeout_s or TASK_TIMEOUT_S
     tasks, folder = study.tasks(), make_output_folder(out)
     missing = find_missing(tasks, folder, retry_failed)
     with BenchEnvs() as envs:
         # Ray's workers make their own: this process need not have the devices.
-        for task in one_of_each_problem(missing) if executor != "ray" else ():
+        for task in one_of_each_problem(missing) if kind != "ray" else ():
             for problem in filter(None, (task, task.elsewhere)):
                 envs.get(problem.env, problem.make_kwargs)
         if missing:
             with lock_folder(folder):
                 study.save(folder / STUDY)
-            run_tasks(tasks, missing, folder, choose_runner(envs), quiet=quiet)
+            runners: dict[str, Runner] = {
+                "serial": partial(run_serially, envs=envs),
+                "processes": partial(run_in_workers, make=partial(Processes, workers, limit_s)),
+                "ray": partial(
+                    run_in_workers, make=partial(Ray, address, study.variables, limit_s)
+                ),
+            }
+            run_tasks(tasks, missing, folder, runners[kind], quiet=quiet)
     by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
 
@@ -115,8 +123,8 @@ def choose_executor(
     workers: int | None,
     address: str | None,
     timeout_s: float | None = None,
-) -> Callable[[BenchEnvs], Runner]:
-    """What runs tasks, given open environments; a measured study has one process.
+) -> tuple[str, int | None]:
+    """The executor's name and its processes, of which a measured study has one.
 
     Raises:
         UserError: The name is unknown, or an option does not go with it.
@@ -138,14 +146,7 @@ def choose_executor(
             raise UserError(f"{option} is for executor {takes}, not for {name!r}")
     if timeout_s is not None:
         check_positive("timeout_s", timeout_s)
-    limit_s = timeout_s or TASK_TIMEOUT_S
-    if name == "serial":
-        return lambda envs: partial(run_serially, envs=envs)
-    if name == "ray":
-        return lambda _: partial(
-            run_in_workers, make=partial(Ray, address, study.variables, limit_s)
-        )
-    return lambda _: partial(run_in_workers, make=partial(Processes, workers, limit_s))
+    return name, workers
 
 
 def find_missing(tasks: Sequence[Task], folder: Path, retry_failed: bool = False) -> list[Task]:
