@@ -42,7 +42,7 @@ from placement_gym.bench.report.wording import (
 )
 from placement_gym.bench.run import BenchEnv, Json
 from placement_gym.problem import Placement, parse_assignment
-from placement_gym.view.figures import draw_if_possible
+from placement_gym.view import figures
 
 Document = dict[str, Any]
 FILE = "comparison.json"
@@ -237,7 +237,7 @@ def draw_placements(
     for row in document["rows"]:
         path = name_file(row, folder, ".png")
         if row["placement"] is not None and (row["key"] in new or not path.exists()):
-            yield draw_if_possible(partial(draw_finalist, bench_env, row), path)
+            yield figures.draw_if_possible(partial(draw_finalist, bench_env, row), path)
 
 
 def name_file(row: Json, folder: Path, suffix: str = ".json") -> Path:

@@ -15,6 +15,7 @@ from placement_gym.base import FloatArray, escape_figure_text
 from placement_gym.bench.report.stats import Curve, bootstrap_curve, performance_profile
 from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
 from placement_gym.problem import parse_assignment
+from placement_gym.view import figures
 from placement_gym.view.figures import (
     COLOURS,
     REST,
@@ -23,7 +24,6 @@ from placement_gym.view.figures import (
     choose_looks,
     draw_best_so_far,
     draw_comparison,
-    draw_if_possible,
     draw_placement,
     number_axis,
 )
@@ -142,7 +142,7 @@ def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator
     alone_ms = document["best_single_ms"]
     over = list_limits(document, alone_ms or reference_ms)
     bars = partial(draw_comparison, name_seeds(rows), title, over, not alone_ms)
-    yield draw_if_possible(bars, folder / "comparison.png")
+    yield figures.draw_if_possible(bars, folder / "comparison.png")
     searched = [row for row in rows if row["agent"] != SINGLE_DEVICE]
     searched.sort(key=lambda row: -(row["speedup"] or 0.0))
     limits = list_limits(document, reference_ms)
@@ -150,7 +150,7 @@ def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator
         limits["best single device"] = reference_ms / alone_ms
     if any(row["curve"] for row in searched):
         curves = partial(draw_best_so_far, searched, title, limits)
-        yield draw_if_possible(curves, folder / "best-so-far.png")
+        yield figures.draw_if_possible(curves, folder / "best-so-far.png")
 
 
 def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]:
