@@ -133,7 +133,7 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
 def describe_run(
     env: Row, agent: AgentSpec, seed: int, budget: int | str, meter: BudgetedBackend
 ) -> Row:
-    """The columns from which a run can be made again and replayed; see ``row_columns.COLUMNS``.
+    """The columns from which a run can be made again and replayed; see ``row_checks.COLUMNS``.
 
     Args:
         env: Where it ran, see ``describe_env``.

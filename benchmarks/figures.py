@@ -138,10 +138,10 @@ def compare_simulators() -> str:
     return frame(make_table(lines, "agent", *columns))
 
 
-def summarize_fixed(_: str = "") -> str:
+def summarize_fixed() -> str:
     """Agents of the study ``placement-bench-1``."""
     results = summarize_study("placement-bench-1", "placement-bench-1/results.jsonl.xz")
-    return frame(summarize_agents(results).markdown(ROOT))
+    return frame(summarize_agents(results))
 
 
 def compare_on_each() -> str:

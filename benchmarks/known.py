@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from common import make_parser
 
 from placement_gym.backends import SingleDeviceResults
@@ -32,14 +33,20 @@ from placement_gym.bench.known import (
     load_values,
     name_problem,
 )
-from placement_gym.bench.known.best_known import DIGITS, save_values
+from placement_gym.bench.known.best_known import save_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
-from placement_gym.bench.run import ROUNDING, ROWS, BenchEnvs, Json, load_runs
+from placement_gym.bench.run import (
+    ROWS,
+    VARIABLE,
+    BenchEnvs,
+    Json,
+    Task,
+    expand_variables,
+    load_runs,
+)
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.bench.study import Task
-from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.problem import parse_assignment
-from placement_gym.solvers import TOLERANCE, lower_bound
+from placement_gym.solvers import ROUNDING, TOLERANCE, lower_bound
 
 Claims = Sequence[tuple[float, Json]]
 """Latencies in ms that rows state for their placements, the least first."""
@@ -186,7 +193,7 @@ def find_best_single_ms(backend: SimulatedBackend) -> float | None:
 
 def encode_assignment(assignment: IntArray) -> str:
     """The digits of (n_units,) device indices."""
-    return "".join(DIGITS[device] for device in assignment)
+    return "".join(np.base_repr(device, 36).lower() for device in assignment.tolist())
 
 
 def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:

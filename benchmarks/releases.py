@@ -27,9 +27,8 @@ from common import (
 )
 from summaries import Describe, first, make_table, only, tabulate
 
-from placement_gym.bench.run import read_columns
-from placement_gym.bench.run.row_columns import COLUMNS
-from placement_gym.bench.study import Study, run_study
+from placement_gym.bench.study import Study, read_columns, run_study
+from placement_gym.bench.study.row_checks import COLUMNS
 from placement_gym.version import VERSION
 
 ROWS, PAGE = RESULTS / "releases.jsonl.xz", RESULTS / "floors" / "floors.md"

@@ -46,7 +46,7 @@ BENCH_FLOORS = (
     {"run"},
     {"study"},
     {"known"},
-    {"benchmark", "problem_setup", "scenes"},
+    {"benchmark", "scenes"},
     {"report"},
     {"comparing"},
 )

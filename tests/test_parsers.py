@@ -24,8 +24,8 @@ from safetensors.numpy import save as save_arrays
 from agents.common import load_weights, save_weights
 from agents.common.weights import ABOUT
 from placement_gym.base import UserError
-from placement_gym.bench.report.comparison_files import FILE as COMPARISON
-from placement_gym.bench.report.comparison_files import describe_replaced
+from placement_gym.bench.report.comparison import FILE as COMPARISON
+from placement_gym.bench.report.comparison import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run import ROWS, load_rows, load_runs

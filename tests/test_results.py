@@ -14,11 +14,10 @@ import pytest
 
 from agents import AGENTS
 from placement_gym.base import explain_removal
-from placement_gym.bench.run import OF_STUDIES, AgentSpec, describe_older, read_columns
-from placement_gym.bench.run.row_columns import find_missing
+from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.rows import read_rows
-from placement_gym.bench.study import Study, validate
-from placement_gym.bench.study.row_checks import check_rows
+from placement_gym.bench.study import Study, describe_older, read_columns, validate
+from placement_gym.bench.study.row_checks import OF_STUDIES, check_rows, find_missing_columns
 from placement_gym.problem import parse_assignment
 from placement_gym.version import VERSION
 
@@ -156,7 +155,7 @@ def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
     for page in pages.PAGES.keys() - {"online.md"}:  # a row of it has several arms
         for file in pages.PAGES[page].rows:
             rows = [row for row in read_columns(RESULTS / file) if row.get("version") == VERSION]
-            assert not [row for row in rows if find_missing(row)], file
+            assert not [row for row in rows if find_missing_columns(row)], file
 
 
 def measured_row(label: str, model: str, speedup: float, **changes: Any) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def test_a_row_of_a_benchmark_has_all_columns_and_replays(
         return common.run_agent(common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm), 0, 20)
 
     (row,) = common.run_missing(tmp_path / "rows.jsonl", [{"arm": "random"}], run)
-    assert find_missing(row) == ()
+    assert find_missing_columns(row) == ()
     assert row["error"] == ""
     assert common.read_rows(tmp_path / "rows.jsonl")[0]["env_kwargs"]["devices"] == "cpu+igpu"
     env = common.make_env(**row["env_kwargs"])
@@ -268,5 +267,5 @@ def test_published_rows_of_studies_replay(file: Path) -> None:
     rows = [row for row in read_rows(file)[0] if row["env"].startswith("DevicePlacementSim")]
     built_in = [row for row in rows if "/" not in row["env_kwargs"]["model"]]
     replayed = built_in[:: max(len(built_in) // 10, 1)][:10]
-    errors = [error for _, error in check_rows(replayed, quiet=True) if error]
+    errors = [found.error for found in check_rows(replayed, quiet=True) if found.error]
     assert not [error for error in errors if not DEVIATION.fullmatch(error)]

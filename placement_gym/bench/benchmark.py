@@ -12,7 +12,8 @@ import gymnasium as gym
 
 from placement_gym.base import UserError
 from placement_gym.bench.known import VALUES, BestKnown, identify, load_values, name_problem
-from placement_gym.bench.study import Study, Task
+from placement_gym.bench.run import Task
+from placement_gym.bench.study import Study
 from placement_gym.envs import placement_env
 
 

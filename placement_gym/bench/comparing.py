@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,87 +12,62 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base import (
+    UserError,
     flat_keywords,
     is_on_terminal,
     make_output_folder,
     progress_bar,
     to_plain,
 )
-from placement_gym.base.schemas import EffortFields, check
-from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import (
-    NOTE,
+    DRIFT_NOTE,
     TRIVIAL,
+    KnownLatencies,
     LiveTable,
     announce,
     choose_score_reference,
+    comparison,
     correct_drift,
-    describe_run,
-    find_known_latencies,
+    load_known_latencies,
     median_device_ms,
     state_verdict,
     warn_if_busy,
 )
-from placement_gym.bench.report import comparison_files as files
 from placement_gym.bench.run import (
     ENGINE_AGENTS,
-    PACKED_ROWS,
-    ROWS,
     SINGLE_DEVICE,
     AgentSpec,
     BenchEnv,
     BenchEnvs,
     Json,
-    check_labels,
+    Task,
     check_objects,
     host,
-    load_rows,
+    is_measured,
     load_runs,
     lock_folder,
     make_portable,
     remove_rows,
     versions,
 )
-from placement_gym.bench.study import Serial, Task, describe_kept, find_missing, run_tasks
-from placement_gym.hardware import collect_cautions
+from placement_gym.bench.study import Study, describe_kept, run_serially, run_tasks
+from placement_gym.graph import FINER, MIN_USEFUL_UNITS, count_units
+from placement_gym.hardware import choose_default, collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SEARCH_AGENTS = ("random-blocks", "prefix", "window")
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Run:
-    """A task with its agent, which may be an object in memory."""
-
-    task: Task
-    agent: AgentSpec
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """Budget and seeds of each agent; ``compare`` documents the keywords."""
-
-    budget: int = 10
-    seeds: Sequence[int] | int = (0,)
-
-    def __post_init__(self) -> None:
-        fields = check(EffortFields, {"budget": self.budget, "seeds": self.seeds})
-        object.__setattr__(self, "budget", fields.budget)
-
-    def list_seeds(self) -> Sequence[int]:
-        """Each seed once."""
-        return range(self.seeds) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
-
-
-@flat_keywords(effort=Effort)
-def compare(  # noqa: D417  the keywords of the group are described
+@flat_keywords()
+def compare(
     model: Any = "resnet",
     agents: Sequence[Any] | None = None,
     env_id: str = DEFAULT_ENV,
     devices: Any = None,
     *,
-    effort: Effort,
+    budget: int = 10,
+    seeds: Sequence[int] | int = (0,),
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -102,7 +77,7 @@ def compare(  # noqa: D417  the keywords of the group are described
     Every device alone is always in the table. Runs with different seeds share no measurement.
     ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
     ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
-    and a picture.
+    and a picture; ``references.json`` with the bound, where one was computed.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of
@@ -145,163 +120,196 @@ def compare(  # noqa: D417  the keywords of the group are described
         with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
             bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         notes = [*reason, *notes]
-        specs = choose_agents(bench_env, agents)
+        specs = choose_agents(agents, bench_env.measured)
+        study = plan_study(bench_env, kwargs, specs, budget, seeds)
+        tasks = list_tasks(study)
+        labels = {task.key: study.label(vars(task)) for task in tasks}
+        factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        runs = plan_runs(bench_env, env_id, kwargs, specs, effort)
-        stale = find_stale_runs(bench_env, runs, folder)
+        kept = {row["key"]: row for row in load_runs(folder) if row["key"] in labels}
+        stale = find_stale(bench_env, kept.values(), factories)
         with lock_folder(folder):
             remove_rows(folder, stale)
-        # The same agent and seed given twice is one run.
-        tasks = [*{run.task.key: run.task for run in runs}.values()]
-        labels = {run.task.key: run.agent.label for run in runs}
-        undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
-        missing = [task for task in tasks if task.key in undone]
+        rows = {key: row | {"label": labels[key]} for key, row in kept.items() if key not in stale}
+        missing = [task for task in tasks if task.key not in rows]
         if not quiet:
             announce(bench_env, tasks, missing, notes)
         table = LiveTable(bench_env, tasks, missing, labels)
-        for row in load_rows_of(runs, folder, stale):
+        for row in rows.values():
             table.add_row(row)
-        factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
+
+        def keep_run(task: Task, row: Json) -> None:
+            rows[task.key] = row = row | {"label": labels[task.key]}
+            comparison.save_placement(bench_env, row, folder)
+            table.add_row(row)
+            if not (quiet or is_on_terminal()):  # where the table shows it
+                line = comparison.describe_run(row, bench_env.one_device_holds_the_model)
+                print(line, file=sys.stderr, flush=True)
+
         # An interrupt still writes the report of what has ended.
         interrupted = ""
         try:
-            executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
-            on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
-            run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
+            run = partial(run_serially, envs=envs, factories=factories, share_within_seed=True)
+            run_tasks(tasks, missing, folder, run, keep_run, table.add_sample, quiet, table)
         except KeyboardInterrupt:
-            interrupted = describe_kept(len(load_rows_of(runs, folder, stale)), len(tasks), folder)
-        document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
-            "interrupted": interrupted,
-            "resumed": len(tasks) - len(missing),
-        }
+            interrupted = describe_kept(len(rows), len(tasks), folder)
+        ended = [rows[task.key] for task in tasks if task.key in rows]
+        document = summarize(envs, tasks[0], ended, folder)
         document["notes"] += notes
-        document["replaced"] = " ".join(
-            [*set(stale.values()), *files.describe_replaced(document, folder)]
-        )
-        new_keys = {task.key for task in missing}
-        undrawn = files.draw_runs(document, folder)
-        undrawn += files.draw_placements(bench_env, document["rows"], new_keys, folder)
-        document["notes"] += undrawn
-        pictures = "" if undrawn else ", pictures"
-        document["kept"] = f"Rows, table{pictures} and placements"
-        files.write_comparison(document, folder)
+        document |= {"interrupted": interrupted, "resumed": len(tasks) - len(missing)}
+        replaced = [*set(stale.values()), *comparison.describe_replaced(document, folder)]
+        document["replaced"] = " ".join(replaced)
+        comparison.write_comparison(bench_env, document, {task.key for task in missing}, folder)
     return document
 
 
-def keep_run(
-    bench_env: BenchEnv,
-    labels: Mapping[str, str],
-    folder: Path,
-    table: LiveTable,
-    quiet: bool,
-    task: Task,
-    row: Json,
-) -> None:
-    """Save the placement of a run that has ended, and show its result on standard error."""
-    labelled = row | {"label": labels[task.key]}
-    files.save_placement(bench_env, labelled, folder)
-    table.add_row(row)
-    if not (quiet or is_on_terminal()):  # where the table shows it
-        line = describe_run(labelled, bench_env.one_device_holds_the_model)
-        print(line, file=sys.stderr, flush=True)
+def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
+    """The devices to compare on, and why they are not the machine's own."""
+    if not is_measured(env_id) or devices is not None:
+        return devices, []
+    import openvino as ov
+
+    preset, reason = choose_default("compared", ov.Core().available_devices)
+    return preset, [reason] if reason else []
 
 
-def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
+def open_env_to_split(
+    envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
+) -> tuple[BenchEnv, dict[str, Any], list[str]]:
+    """Make the environment; with finer units if the default ones are too few to split.
+
+    Returns:
+        The environment, its arguments, and notes for the reader.
+    """
+    # Rules may name several devices for parts of one unit, and a profile needs several placements:
+    # units are counted without either.
+    strict = {
+        name: value
+        for name, value in kwargs.items()
+        if name == "constraints" or (name, value) == ("costs", "profiled")
+    }
+    plain = {name: value for name, value in kwargs.items() if name not in strict}
+    bench_env, notes = envs.get(env_id, plain), []
+    finer = [] if "granularity" in kwargs else [*FINER.values()]
+    while bench_env.base.problem.n_units < MIN_USEFUL_UNITS and finer:
+        granularity = finer.pop(0)
+        with suppress(UserError):  # published workloads have no fused units
+            fine_env = envs.get(env_id, {**plain, "granularity": granularity})
+            counts = count_units(bench_env.base.problem.units)
+            notes = [f"the default granularity leaves {counts}: {granularity!r} is used"]
+            bench_env, plain = fine_env, {**plain, "granularity": granularity}
+    kwargs = {**plain, **strict}
+    bench_env = envs.get(env_id, kwargs)
+    names = bench_env.base.problem.device_names
+    if len(names) == 1:
+        notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")
+    if bench_env.base.problem.n_units < MIN_USEFUL_UNITS:
+        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
+    return bench_env, kwargs, notes
+
+
+def choose_agents(agents: Sequence[Any] | None, measured: bool) -> list[AgentSpec]:
     """The agents to run besides single devices.
 
     Raises:
         UnknownAgentError: A name is unknown or cannot be imported.
-        UserError: Two agents have the same label, or an object has the name of another agent.
+        UserError: An object has the name of another agent, or an option is unknown.
     """
     if agents is None:
-        agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
-    specs = map(AgentSpec.of, agents)
-    selected = [spec for spec in specs if spec.name != SINGLE_DEVICE]
-    for spec in selected:
+        agents = [*(ENGINE_AGENTS if measured else ()), *SEARCH_AGENTS]
+    specs = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
+    for spec in specs:
         spec.check()
-    check_labels(selected)
-    check_objects(selected)
-    return selected
+    check_objects(specs)
+    return specs
 
 
-def plan_runs(
+def plan_study(
     bench_env: BenchEnv,
-    env_id: str,
     kwargs: Mapping[str, Any],
-    agents: Sequence[AgentSpec],
-    effort: Effort,
-) -> list[Run]:
-    """Single devices with the first seed, then every agent with every seed."""
+    specs: Sequence[AgentSpec],
+    budget: int,
+    seeds: Sequence[int] | int,
+) -> Study:
+    """The study that a comparison is: every device alone, then the agents.
+
+    Raises:
+        UserError: Budget or seeds are wrong.
+    """
     problem = bench_env.base.problem
-    single_runs = [
+    alone = [
         AgentSpec(SINGLE_DEVICE, {"device": name})
         for name, runs_all in zip(problem.device_names, problem.runs_all, strict=True)
         if runs_all
     ]
-    seeds = effort.list_seeds()
-    pairs = [(spec, seeds[0]) for spec in single_runs]
-    pairs += [(spec, seed) for seed in seeds for spec in agents]
-    common: dict[str, Any] = {
-        "env": env_id,
-        "env_kwargs": {key: kwargs[key] for key in kwargs if key not in ("model", "devices")},
-        "model": kwargs["model"],
-        "devices": kwargs["devices"],
-        "budget": effort.budget,
-    }
-    return [
-        Run(Task(agent=spec.name, kwargs=dict(spec.kwargs), seed=seed, **common), spec)
-        for spec, seed in pairs
-    ]
+    return Study(
+        env=bench_env.env_id,
+        models=[kwargs["model"]],
+        agents=[
+            {"name": spec.name, "kwargs": dict(spec.kwargs), "label": spec.label}
+            for spec in (*alone, *specs)
+        ],
+        budget=budget,
+        devices=[kwargs["devices"]],
+        seeds=seeds,
+        env_kwargs={key: kwargs[key] for key in kwargs if key not in ("model", "devices")},
+    )
 
 
-def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
-    """Keys of runs in the folder that have to be done again, with the reason."""
-    origin, machine = bench_env.origin, (host(), versions().get("openvino"))
-    by_key = {row["key"]: row for row in load_runs(folder)}
-    stale = {}
-    for run in runs:
-        key = run.task.key
-        row = by_key.get(key)
-        if row is None:
-            continue
-        if row["error"]:
-            stale[key] = "Failed runs were done again."
-        elif run.agent.factory is not None:
-            stale[key] = "Runs of agents that are objects in memory were done again."
-        elif any(row[name] != value for name, value in origin.items()):
-            stale[key] = "Runs of another version of the model, its costs or devices were replaced."
-        elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
-            stale[key] = "Runs of another machine or version of OpenVINO were replaced."
-    return stale
+def list_tasks(study: Study) -> list[Task]:
+    """Single devices with the first seed, then every agent with every seed."""
+    first = study.all_seeds[0]
+    return [task for task in study.tasks() if task.agent != SINGLE_DEVICE or task.seed == first]
 
 
-def load_rows_of(runs: Sequence[Run], folder: Path, stale: Collection[str]) -> list[Json]:
-    """The rows of finished runs, labelled as the caller labels the agents.
+def find_stale(
+    bench_env: BenchEnv, rows: Collection[Json], in_memory: Collection[str]
+) -> dict[str, str]:
+    """Keys of the rows whose runs have to be done again, with the reason.
 
     Args:
-        runs: All of them.
-        folder: Of the results.
-        stale: Keys of runs that were done again; published rows of them do not count.
+        bench_env: Where they would be done.
+        rows: Of runs that are asked for.
+        in_memory: Names of agents that are objects, which rows cannot tell apart.
     """
-    published = [row for row in load_rows(folder / PACKED_ROWS) if row["key"] not in stale]
-    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS))}
-    return [
-        by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
-    ]
+    origin, machine = bench_env.origin, (host(), versions().get("openvino"))
+
+    def explain(row: Json) -> str:
+        if row["error"]:
+            return "Failed runs were done again."
+        if row["agent"] in in_memory:
+            return "Runs of agents that are objects in memory were done again."
+        if any(row[name] != value for name, value in origin.items()):
+            return "Runs of another version of the model, its costs or devices were replaced."
+        if bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
+            return "Runs of another machine or version of OpenVINO were replaced."
+        return ""
+
+    return {row["key"]: reason for row in rows if (reason := explain(row))}
 
 
-def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
-    """The comparison of rows as a JSON-able document."""
-    base, rows = bench_env.base, correct_drift(rows)
-    problem = base.problem
-    known = find_known_latencies(bench_env, rows)
+def summarize(envs: BenchEnvs, task: Task, rows: Sequence[Json], folder: Path) -> Document:
+    """The comparison of rows as a JSON-able document.
+
+    Args:
+        envs: Environments that are open already.
+        task: Of one of the runs.
+        rows: Of runs that have ended.
+        folder: Of the results, which keeps bounds.
+    """
+    bench_env, rows = envs.get(task.env, task.make_kwargs), correct_drift(rows)
+    base, problem = bench_env.base, bench_env.base.problem
+    found = load_known_latencies(rows, {task.problem: task}, folder, envs)
+    known = found.get(task.problem, KnownLatencies())
     reference_ms = median_device_ms(rows, "latency_ms", "speedup")
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
-    notes = collect_cautions(problem.devices, bench_env.measured)
-    if choose_score_reference(known, rows).trivial:
-        notes.append(TRIVIAL)
+    notes = [
+        *collect_cautions(problem.devices, bench_env.measured),
+        *([TRIVIAL] if choose_score_reference(known, rows).trivial else []),
+        *([DRIFT_NOTE] if bench_env.measured else []),
+    ]
     document: Document = to_plain(
         {
             "env": bench_env.env_id,
@@ -317,7 +325,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
             "bound_ms": known.bound_ms,
             "best_known_ms": known.best_known_ms,
             "noise": float(np.median(noise)) if noise else None,
-            "notes": [*notes, NOTE] if bench_env.measured else notes,
+            "notes": notes,
             "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),
             "rows": rows,
         }

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base import UserError, is_folder
-from placement_gym.bench.run import Json, load_runs
-from placement_gym.bench.study import describe_devices, read_make_kwargs
+from placement_gym.bench.run import Json, describe_devices, load_runs, read_make_kwargs
 from placement_gym.models import Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved, parse_assignment
 from placement_gym.problem.costs import costs_beside

@@ -160,20 +160,14 @@ def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from placement_gym.base import UserError, join_words, make_lines_printable
-    from placement_gym.bench.study import (
-        check_names,
-        choose_executor,
-        describe_study,
-        run_study,
-        summarize_study,
-    )
-    from placement_gym.cli.tables import print_result
+    from placement_gym.bench.run import ROWS
+    from placement_gym.bench.study import choose_executor, describe_study, run_study
 
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = load_study(options)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.needs_trust:
-        check_names(study)
+        study.check()
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
     if options.dry_run or not options.quiet:
         Console(stderr=True).print(about, highlight=False, markup=False)
@@ -195,10 +189,12 @@ def run_run(options: argparse.Namespace) -> int:
         options.quiet,
         timeout_s=options.timeout,
     )
-    document, shown = summarize_study(rows, options.out)
-    print_result(options, document, lambda: shown)
     # The exit code says whether all runs have a result, for scripts.
-    failed = [row for row in rows if row["error"]]
+    failed, file = [row for row in rows if row["error"]], f"{options.out}/{ROWS}"
+    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
+        remedy = ": --retry-failed runs them again" if failed else ""
+        summary = f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}"
+        print(make_lines_printable(summary))
     for line in list_reasons(failed):
         print(make_lines_printable(line), file=sys.stderr)
     return 1 if failed else 0
@@ -216,7 +212,8 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    from placement_gym.bench.run import describe_older, list_files
+    from placement_gym.bench.run import list_files
+    from placement_gym.bench.study import describe_older
 
     path = Path(options.out)
     rows, wrong = replay(path, options)
@@ -228,12 +225,12 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study import is_measured_study, publish_rows
+    from placement_gym.bench.study import publish_rows
 
     study = load_study(options)
     path, missing = publish_rows(study, options.out, options.to)
     # Measured rows would be measured again, which `bench validate` is for.
-    _, wrong = (0, []) if is_measured_study(study) else replay(path, options)
+    _, wrong = (0, []) if study.measured else replay(path, options)
     size = path.stat().st_size
     document = {"file": str(path), "bytes": size, "missing": missing, "wrong": wrong}
     if not print_json(options, document):

@@ -16,9 +16,17 @@ from studies import write_rows
 
 import placement_gym
 from placement_gym.base import UserError
-from placement_gym.bench.comparing import Effort, find_stale_runs, plan_runs, summarize
-from placement_gym.bench.report import comparison, comparison_files
-from placement_gym.bench.run import AgentSpec, BenchEnv, BenchEnvs, load_agent, load_rows
+from placement_gym.bench.comparing import find_stale, summarize
+from placement_gym.bench.report import comparison, plots
+from placement_gym.bench.run import (
+    ROWS,
+    AgentSpec,
+    BenchEnv,
+    BenchEnvs,
+    Task,
+    load_agent,
+    load_rows,
+)
 from placement_gym.bench.run.agents import UnknownAgentError
 
 SIM = "DevicePlacementSim-v0"
@@ -142,11 +150,7 @@ def test_measured_rows_of_another_machine_are_replaced(
     write_rows(tmp_path, (rows[0], rows[1] | change))
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
-        bench_env = envs.get(SIM, {"model": "tiny"})
-        runs = plan_runs(
-            bench_env, SIM, {"model": "tiny", "devices": None}, [], Effort(budget=2, seeds=[0])
-        )
-        stale = find_stale_runs(bench_env, runs, tmp_path)
+        stale = find_stale(envs.get(SIM, {"model": "tiny"}), load_rows(tmp_path / ROWS), ())
     assert stale.keys() == {rows[1]["key"]}
     assert "another machine or version of OpenVINO" in stale[rows[1]["key"]]
 
@@ -211,7 +215,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("too large to draw")
 
-    monkeypatch.setattr("placement_gym.view.figures.draw_placement", fail)
+    monkeypatch.setattr(plots, "draw_placement", fail)
     with pictures():
         document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])
@@ -221,7 +225,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     labels = ("a 1.5", "a 1 5", "a-1 5", "a 1-5", "a-1-5", "a--1 5", "a  1 5", "a_1_5", "-a-1-5")
     files = {
-        comparison_files._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path)
+        comparison.name_file({"model": "tiny", "label": label, "seed": 0}, tmp_path)
         for label in labels
     }
     assert len({file.name.lower() for file in files}) == len(labels)
@@ -233,9 +237,9 @@ def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
+def test_one_agent_under_two_labels_runs_once_as_in_a_study(tmp_path: Path) -> None:
     labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
-    assert labels[-2:] == ["random", "chance"]
+    assert labels == ["single-device CPU", "single-device GPU", "random"]
     assert len(load_rows(tmp_path / "results.jsonl")) == 3
 
 
@@ -265,7 +269,8 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
         row | {"latency_ms": 3 * row["latency_ms"]} if row["agent"] == "window" else row
         for row in document["rows"]
     ]
-    corrected = summarize(BenchEnv.make(SIM, {"model": "tiny"}, tmp_path), slow)
+    with BenchEnvs() as envs:
+        corrected = summarize(envs, Task.of_row(slow[0]), slow, tmp_path)
     assert [row["latency_ms"] for row in corrected["rows"]] == pytest.approx(
         [row["latency_ms"] for row in document["rows"]], rel=1e-9
     )

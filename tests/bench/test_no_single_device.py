@@ -10,10 +10,10 @@ import pytest
 
 import placement_gym
 from placement_gym.bench import open_scene
-from placement_gym.bench.report import StudyResults, comparison, find_known_latencies
+from placement_gym.bench.report import StudyResults, comparison, load_known_latencies
 from placement_gym.bench.report.overview import count_split_wins
 from placement_gym.bench.report.problems import summarize_runs
-from placement_gym.bench.run import BenchEnv
+from placement_gym.bench.run import BenchEnvs, Task
 from placement_gym.view import make_view_data
 from placement_gym.view.figures import draw_comparison
 
@@ -48,7 +48,8 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 def test_the_table_has_dashes_and_the_verdict_says_why(
     document: dict[str, Any], row: dict[str, Any]
 ) -> None:
-    shown = comparison.format_row(row, comparison.known_latencies_of(document))
+    lines = [line for line, _ in comparison.list_lines(document)]
+    shown = next(line for line in lines if line["agent"] == row["label"])
     assert (shown["x best single"], shown["faster"]) == ("-", "-")
     assert document["verdict"].startswith(REASON)
     line = comparison.describe_run(row, one_device_holds_the_model=False)
@@ -70,8 +71,9 @@ def test_a_view_states_no_speed_up(document: dict[str, Any], folder: Path) -> No
 
 
 def test_a_report_counts_no_wins(row: dict[str, Any], tmp_path: Path) -> None:
-    bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": SMALL}, tmp_path)
-    known = find_known_latencies(bench_env, [row])
+    with BenchEnvs() as envs:
+        tasks = {row["problem"]: Task.of_row(row)}
+        (known,) = load_known_latencies([row], tasks, tmp_path, envs).values()
     results = StudyResults([row], {row["problem"]: known})
     _, cells = summarize_runs(results, row["problem"], row["label"])
     assert (cells["x best single"], cells["faster"]) == ("-", "-")

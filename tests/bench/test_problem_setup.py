@@ -10,7 +10,7 @@ import openvino as ov
 import pytest
 from foreign_models import save_chain_ir
 
-from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
+from placement_gym.bench.comparing import choose_devices, open_env_to_split
 from placement_gym.bench.run import BenchEnvs
 from placement_gym.hardware import PRESETS
 

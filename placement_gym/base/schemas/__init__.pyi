@@ -17,7 +17,6 @@ from .reading import parse_json as parse_json
 from .studies import MAX_BUDGET as MAX_BUDGET
 from .studies import MAX_SEED as MAX_SEED
 from .studies import AgentFields as AgentFields
-from .studies import EffortFields as EffortFields
 from .studies import StudyFields as StudyFields
 from .studies import parse_yaml as parse_yaml
 from .workloads import CostGraphFields as CostGraphFields

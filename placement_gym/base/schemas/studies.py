@@ -86,14 +86,7 @@ class AgentFields(Fields):
     label: Name | None = None
 
 
-class EffortFields(Fields):
-    """Seeds and budget of each agent."""
-
-    budget: Annotated[int, BeforeValidator(as_whole), Field(ge=1, le=MAX_BUDGET)]
-    seeds: Seeds
-
-
-class StudyFields(EffortFields):
+class StudyFields(Fields):
     """A study; ``AgentFields`` are those of its agents."""
 
     model_config = ConfigDict(extra="forbid")
@@ -101,6 +94,7 @@ class StudyFields(EffortFields):
     env: Name
     models: Items
     agents: Items
+    budget: Annotated[int, BeforeValidator(as_whole), Field(ge=1, le=MAX_BUDGET)]
     devices: PlainItems = [None]  # noqa: RUF012  pydantic copies defaults
     seeds: Seeds = 5
     env_kwargs: Settings = Field(default_factory=dict)

@@ -12,13 +12,12 @@ import numpy as np
 
 from placement_gym.base import IntArray, UserError, write_text
 from placement_gym.bench.known.identity import ProblemIdentity
-from placement_gym.bench.study import describe_devices
+from placement_gym.bench.run import describe_devices
 from placement_gym.solvers import TOLERANCE, reaches
 
 VALUES = Path(__file__).parent / "values.json"
 """The package's best known values, which ``benchmarks/known.py`` writes: a line for each problem,
 sorted."""
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class BestKnown:
     @property
     def assignment(self) -> IntArray:
         """(n_units,) device indices."""
-        return np.array([DIGITS.index(digit) for digit in self.placement], dtype=np.int64)
+        return np.array([int(digit, 36) for digit in self.placement], dtype=np.int64)
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> BestKnown:

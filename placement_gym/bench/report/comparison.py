@@ -1,15 +1,35 @@
-"""The table of a comparison, in the terminal and as Markdown."""
+"""A comparison's report: its table in the terminal and as Markdown, its files and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Collection, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group
 
 from placement_gym.backends import WITHIN_NOISE, YES
-from placement_gym.base import Column, FittedTable, FittedText, format_ratio, make_printable
+from placement_gym.base import (
+    Column,
+    FittedTable,
+    FittedText,
+    UserError,
+    escape_paragraph,
+    format_ratio,
+    is_file,
+    make_printable,
+    replace_files,
+    safe_name,
+    write_json,
+    write_text,
+)
+from placement_gym.base.schemas import ComparisonFields, check, load_json
+from placement_gym.bench.report.document import format_bold, format_heading, format_table
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.plots import draw_finalist, draw_runs
 from placement_gym.bench.report.wording import (
     GAP,
     INFEASIBLE,
@@ -20,10 +40,16 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
-from placement_gym.bench.run import Json
+from placement_gym.bench.run import BenchEnv, Json
+from placement_gym.problem import Placement, parse_assignment
+from placement_gym.view import figures
 
-Document = Mapping[str, Any]
-
+Document = dict[str, Any]
+FILE = "comparison.json"
+PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
+"""A label that a file's name can hold unchanged but for spaces, each of which becomes ``--``."""
+TITLE_LETTERS = 92
+"""Length of a note up to which it is printed on pictures; longer ones are next to the table."""
 COLUMNS = (
     Column("agent", text=True),
     Column("seed", spare=3),
@@ -74,22 +100,6 @@ def format_verdict(row: Json) -> str:
     return "doubtful" if undecided else str(row["beats_best_single"])
 
 
-def format_known(known: KnownLatencies) -> list[dict[str, str]]:
-    """The known latencies as cells by column."""
-    return [{"agent": name, "ms": f"{value:.2f}"} for name, value in known.named.items()]
-
-
-def known_latencies_of(document: Document) -> KnownLatencies:
-    """The known latencies of a document."""
-    return KnownLatencies(
-        best_single_ms=document["best_single_ms"],
-        optimum_ms=document["optimum_ms"],
-        bound_ms=document["bound_ms"],
-        best_known_ms=document["best_known_ms"],
-        one_device_holds_the_model=document["best_single_ms"] is not None,
-    )
-
-
 def heading(document: Document) -> str:
     """Model, devices, environment and reference in one line."""
     return (
@@ -104,13 +114,20 @@ def conclusion(document: Document) -> str:
     return interrupted + str(document["verdict"])
 
 
-def list_failures(document: Document) -> list[FittedText]:
-    """A line for each run without a latency; devices that are too small are no faults."""
-    return [
-        FittedText(explain_failure(row), "" if exceeds_memory(row) else "red")
-        for row in document["rows"]
-        if row["error"]
-    ]
+def list_lines(document: Document) -> Iterator[tuple[dict[str, str], str]]:
+    """The lines of the table as cells by column, each with its style in a terminal."""
+    known = KnownLatencies(
+        best_single_ms=document["best_single_ms"],
+        optimum_ms=document["optimum_ms"],
+        bound_ms=document["bound_ms"],
+        best_known_ms=document["best_known_ms"],
+        one_device_holds_the_model=document["best_single_ms"] is not None,
+    )
+    for row in document["rows"]:
+        won = row["beats_best_single"] == YES and known.one_device_holds_the_model
+        yield format_row(row, known), "bold" if won else ""
+    for name, value in known.named.items():
+        yield {"agent": name, "ms": f"{value:.2f}"}, "dim"
 
 
 def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
@@ -131,20 +148,22 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
 
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    table = FittedTable(COLUMNS, heading(document))
-    known, rows = known_latencies_of(document), document["rows"]
-    for row in rows:
-        won = row["beats_best_single"] == YES and known.one_device_holds_the_model
-        table.add_cells(format_row(row, known), style="bold" if won else "")
-    for line in format_known(known):
-        table.add_cells(line, style="dim")
-    notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
+    table, rows = FittedTable(COLUMNS, heading(document)), document["rows"]
+    for line, style in list_lines(document):
+        table.add_cells(line, style=style)
+    notes = [*document["notes"], *filter(None, [document["replaced"]])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
+    # Devices that are too small are no faults.
+    failures = [
+        FittedText(explain_failure(row), "" if exceeds_memory(row) else "red")
+        for row in rows
+        if row["error"]
+    ]
     return Group(
         *(FittedText(note, style="yellow") for note in notes),
         table,
-        *list_failures(document),
+        *failures,
         *(FittedText(line, style="yellow") for line in list_remarks(rows)),
         FittedText(conclusion(document)),
     )
@@ -152,16 +171,80 @@ def comparison_table(document: Document) -> Group:
 
 def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
-    from placement_gym.bench.report.document import Heading, Table, Text, render_markdown
+    rows = document["rows"]
+    failures = [explain_failure(row) for row in rows if row["error"]]
+    parts = [
+        format_heading(heading(document), 1),
+        *map(format_bold, document["notes"]),
+        format_table([line for line, _ in list_lines(document)]),
+        *map(escape_paragraph, [LEGEND, *failures, *list_remarks(rows), conclusion(document)]),
+    ]
+    return "\n\n".join(parts) + "\n"
 
-    rows, known = document["rows"], known_latencies_of(document)
-    lines = [format_row(row, known) for row in rows] + format_known(known)
-    remarks = [*(line.text for line in list_failures(document)), *list_remarks(rows)]
-    return render_markdown(
-        [
-            Heading(heading(document), 1),
-            *(Text(note, bold=True) for note in document["notes"]),
-            Table.of(lines),
-            *map(Text, [LEGEND, *remarks, conclusion(document)]),
-        ]
-    )
+
+def describe_replaced(document: Document, folder: Path) -> list[str]:
+    """Describe the comparison that is overwritten in the folder, if it was of other runs."""
+    if not is_file(folder / FILE):
+        return []
+    try:
+        replaced = check(ComparisonFields, load_json(folder / FILE))
+    except UserError as error:
+        return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
+    keys = {row["key"] for row in document["rows"]}
+    if {row.key for row in replaced.rows} <= keys:
+        return []
+    return [
+        f"The table, placements and pictures replace those of {replaced.model} on "
+        f"{', '.join(replaced.devices)} ({replaced.env}), whose rows stay in results.jsonl."
+    ]
+
+
+def write_comparison(
+    bench_env: BenchEnv, document: Document, new: Collection[str], folder: Path
+) -> None:
+    """Write pictures, ``comparison.json`` and ``table.md``; what cannot be drawn becomes a note.
+
+    Args:
+        bench_env: Where the runs were.
+        document: The comparison, which gets notes and what was written.
+        new: Keys of runs whose placements were not drawn before.
+        folder: Where.
+    """
+    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
+    runs = draw_runs(document, "\n".join([heading(document), *short]), folder)
+    undrawn = [note for note in (*runs, *draw_placements(bench_env, document, new, folder)) if note]
+    document["notes"] += undrawn
+    document["kept"] = f"Rows, table{'' if undrawn else ', pictures'} and placements"
+    with replace_files(folder) as new_folder:
+        write_json(new_folder / FILE, document)
+        write_text(new_folder / "table.md", format_markdown(document))
+
+
+def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
+    """Write the finalist of a row as a placement file, if there is one."""
+    if row["placement"] is None:
+        return
+    base = bench_env.base
+    assignment = parse_assignment(row["placement"], base.problem)
+    placement = Placement.of(base.problem, assignment, base.graph)
+    placement.save(name_file(row, folder), follow=False)
+
+
+def draw_placements(
+    bench_env: BenchEnv, document: Document, new: Collection[str], folder: Path
+) -> Iterator[str]:
+    """Draw the finalists of new runs, and of others whose picture is missing."""
+    for row in document["rows"]:
+        path = name_file(row, folder, ".png")
+        if row["placement"] is not None and (row["key"] in new or not path.exists()):
+            yield figures.draw_if_possible(partial(draw_finalist, bench_env, row), path)
+
+
+def name_file(row: Json, folder: Path, suffix: str = ".json") -> Path:
+    """The file of a run's placement; no two labels share one."""
+    label, plain = row["label"], PLAIN_LABEL.fullmatch(row["label"])
+    stem = label.replace(" ", "--") if plain else label
+    name = safe_name(f"{row['model']}-{stem}-seed{row['seed']}".replace(".", "-"))
+    if not plain:  # or "annealing 1.5" would share the file of "annealing 1-5"
+        name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
+    return folder / f"{name}{suffix}"

@@ -13,11 +13,8 @@ import numpy as np
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, UserError, keep_if_possible, to_plain, write_text
 from placement_gym.base.schemas import ReferencesFile, check, load_json
-from placement_gym.bench.known import BestKnown, find_best_known, identify, identify_row
-from placement_gym.bench.report.drift import median_device_ms
-from placement_gym.bench.run import BenchEnv, BenchEnvs, Json, group_by
-from placement_gym.bench.study import Task
-from placement_gym.envs import DevicePlacementEnv
+from placement_gym.bench.known import find_best_known, identify_row
+from placement_gym.bench.run import BenchEnv, BenchEnvs, Json, Task, group_by
 from placement_gym.solvers import ROUNDING, bounds, reaches
 from placement_gym.version import VERSION
 
@@ -49,18 +46,6 @@ class KnownLatencies:
     elsewhere_ms: float | None = None
     one_device_holds_the_model: bool = True
 
-    @classmethod
-    def of(cls, value: BestKnown) -> KnownLatencies:
-        """Return the latencies of a best known value."""
-        return cls(
-            best_single_ms=value.best_single_ms,
-            optimum_ms=value.latency_ms if value.proven else None,
-            bound_ms=value.bound_ms,
-            best_known_ms=value.latency_ms,
-            origin=value.origin,
-            one_device_holds_the_model=value.best_single_ms is not None,
-        )
-
     @property
     def named(self) -> dict[str, float]:
         """The values that tables show, by name; the bound only where no optimum is proven."""
@@ -75,17 +60,10 @@ class KnownLatencies:
     def add_proof(self, latencies_ms: Sequence[float]) -> KnownLatencies:
         """Add an optimum, if one of these latencies exceeds the bound by no more than rounding."""
         best_ms = min(latencies_ms, default=np.inf)
-        if self.optimum_ms is not None or self.bound_ms is None:
-            return self
-        if not reaches(best_ms, self.bound_ms):
+        open_bound = self.bound_ms if self.optimum_ms is None else None
+        if open_bound is None or not reaches(best_ms, open_bound):
             return self
         return replace(self, optimum_ms=best_ms)
-
-
-def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
-    """The known latencies of the problem that corrected rows belong to."""
-    value = find_best_known(identify(bench_env.base.backend))
-    return KnownLatencies.of(value) if value else _compute_known(bench_env, rows, "", {})
 
 
 def load_known_latencies(
@@ -107,13 +85,12 @@ def load_known_latencies(
         if problem not in known:
             env = reopen_env(tasks[problem], feasible_rows, envs)
             known[problem] = (
-                _compute_known(env, feasible_rows, problem, references) if env else KnownLatencies()
+                compute_known(env, feasible_rows, problem, references) if env else KnownLatencies()
             )
         on_problem()
-    if not references:
-        return known
-    with keep_if_possible("optima and bounds"):
-        write_text(path, json.dumps(to_plain(references), indent=1))
+    if references:
+        with keep_if_possible("optima and bounds"):
+            write_text(path, json.dumps(to_plain(references), indent=1))
     return known
 
 
@@ -124,21 +101,22 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     cost tables of the same name: no value is that of all of them.
     """
     known = {}
-    placed_rows = [row for row in rows if row["placement"]]
-    for problem, problem_rows in group_by("problem", placed_rows).items():
-        row = problem_rows[0]
-        value = (
-            find_best_known(identify_row(row)) if len(_fingerprints(problem_rows)) == 1 else None
-        )
+    placed = [row for row in rows if row["placement"]]
+    for problem, own in group_by("problem", placed).items():
+        value = find_best_known(identify_row(own[0])) if len(_fingerprints(own)) == 1 else None
         if value is None:
             continue
-        best_elsewhere = (
-            find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
-        )
-        recorded = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in problem_rows])
-        known[problem] = replace(
-            recorded, elsewhere_ms=best_elsewhere.latency_ms if best_elsewhere else None
-        )
+        score_on = own[0]["score_on"]
+        elsewhere = find_best_known(identify_row(own[0], score_on)) if score_on else None
+        known[problem] = KnownLatencies(
+            best_single_ms=value.best_single_ms,
+            optimum_ms=value.latency_ms if value.proven else None,
+            bound_ms=value.bound_ms,
+            best_known_ms=value.latency_ms,
+            origin=value.origin,
+            elsewhere_ms=elsewhere.latency_ms if elsewhere else None,
+            one_device_holds_the_model=value.best_single_ms is not None,
+        ).add_proof([row["latency_ms"] for row in own if row["latency_ms"]])
     return known
 
 
@@ -156,28 +134,36 @@ def load_references(path: Path) -> References:
         raise UserError(f"{path} is damaged, delete it to find them again: {error}") from error
 
 
-def _compute_known(
+def compute_known(
     bench_env: BenchEnv, rows: Sequence[Json], problem: str, references: References
 ) -> KnownLatencies:
     """The known latencies of corrected rows; a new bound is added to ``references``.
 
-    One of another version, or above some placement, is replaced. An optimum is what a run or the
-    solver's placement takes now, never what the file says.
+    There is none where latencies are measured, as a profile gives no bound.
     """
-    known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
-    origin, alone = bench_env.origin, bench_env.one_device_holds_the_model
+    alone, backend = bench_env.one_device_holds_the_model, bench_env.base.backend
+    device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
+    known = KnownLatencies(
+        best_single_ms=None if np.isnan(device_ms) else device_ms, one_device_holds_the_model=alone
+    )
+    if not isinstance(backend, SimulatedBackend):
+        return known
+    known_ms, origin = [row["latency_ms"] for row in rows], bench_env.origin
     key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
     reference = references.get(key, {})
-    placed_ms = [*known_ms, replay(bench_env.base, reference.get("placement"))]
+    # An optimum is what a run or the solver's placement takes now, never what the file says; a
+    # bound of another version, or above some placement, is replaced.
+    placed_ms = [*known_ms, replay(backend, reference.get("placement"))]
     if reference.get("version") != VERSION or is_above(reference["bound_ms"], placed_ms):
-        reference = references[key] = find_reference(bench_env.base, known_ms)
-        placed_ms = [*known_ms, replay(bench_env.base, reference["placement"])]
-    device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
-    return KnownLatencies(
-        best_single_ms=None if np.isnan(device_ms) else device_ms,
-        bound_ms=reference["bound_ms"],
-        one_device_holds_the_model=alone,
-    ).add_proof(placed_ms)
+        reference = references[key] = find_reference(backend, min(known_ms))
+        placed_ms = [*known_ms, replay(backend, reference["placement"])]
+    return replace(known, bound_ms=reference["bound_ms"]).add_proof(placed_ms)
+
+
+def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
+    """Median latency of the device that the speed-ups are relative to; nan without rows."""
+    device_ms = [row[latency] * row[speedup] for row in rows if row[latency] and row[speedup]]
+    return float(np.median(device_ms)) if device_ms else np.nan
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
@@ -200,30 +186,22 @@ def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
 
 
-def find_reference(env: DevicePlacementEnv, known_ms: Sequence[float]) -> dict[str, Any]:
+def find_reference(backend: SimulatedBackend, best_ms: float) -> dict[str, Any]:
     """Find a bound, and perhaps the solver's placement; see ``References``.
 
-    Both for the environment's own latency, submodels and memory limits included; None where it is
-    measured, as a profile gives no bound. See ``solvers.bounds.lower_bound``.
+    Both for the environment's own latency, submodels and memory limits included. See
+    ``solvers.bounds.lower_bound``.
     """
-    reference = {"bound_ms": None, "placement": None, "version": VERSION}
-    backend = env.backend
-    if not isinstance(backend, SimulatedBackend):
-        return reference
-    solved = bounds.lower_bound(
-        backend.problem, backend.costs, backend.semantics, upper_ms=min(known_ms, default=np.inf)
-    )
+    solved = bounds.lower_bound(backend.problem, backend.costs, backend.semantics, upper_ms=best_ms)
     placement = None if solved.assignment is None else solved.assignment.tolist()
-    best_ms = min([*known_ms, replay(env, placement)])
-    return reference | {"bound_ms": min(solved.bound_ms, best_ms), "placement": placement}
+    bound_ms = min(solved.bound_ms, best_ms, replay(backend, placement))
+    return {"bound_ms": bound_ms, "placement": placement, "version": VERSION}
 
 
-def replay(env: DevicePlacementEnv, placement: list[int] | None) -> float:
+def replay(backend: SimulatedBackend, placement: list[int] | None) -> float:
     """The latency of a placement that a file holds in ms; infinite if it is none."""
-    if placement is None or not isinstance(env.backend, SimulatedBackend):
-        return np.inf
     try:
-        return evaluate_ms(env.backend, np.array(placement))
+        return np.inf if placement is None else evaluate_ms(backend, np.array(placement))
     except UserError:
         return np.inf
 

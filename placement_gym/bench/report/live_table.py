@@ -1,4 +1,4 @@
-"""The table of a comparison that fills while its runs continue."""
+"""What a comparison shows on standard error: what it will do, and a table that fills meanwhile."""
 
 from __future__ import annotations
 
@@ -8,18 +8,66 @@ from dataclasses import dataclass, field
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from placement_gym.base import Column, FittedTable, FloatArray
-from placement_gym.bench.report.announcement import count_evaluations
+from placement_gym.backends.measured import predict_interference
+from placement_gym.base import Column, FittedTable, FloatArray, make_printable
 from placement_gym.bench.report.wording import describe_memory_error
-from placement_gym.bench.run import BenchEnv, Json
-from placement_gym.bench.study import Task
+from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, Json, Task, is_measured
 
+START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 6, 6
+"""For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
+evaluation, and evaluations that last as long as measuring the finalists of a run."""
 STRIP_WIDTH = 20
 """Characters of a strip of samples."""
 DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
 """No sample, one, two or three, and more of them at one place of the strip."""
 BASE = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
 """The place of what speed-ups are relative to."""
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a line on standard error; brackets in it are not markup."""
+    console = Console(stderr=True)
+    console.print(make_printable(text), style=style, highlight=False, markup=False)
+
+
+def warn_if_busy(env_id: str) -> None:
+    """Warn if other programs leave no core to an environment that measures."""
+    busy = predict_interference() if is_measured(env_id) else ""
+    if busy:
+        say(busy, "bold yellow")
+
+
+def announce(
+    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
+) -> None:
+    """Print the runs; for measured environments also their estimated time."""
+    for note in notes:
+        say(note)
+    problem, done = bench_env.base.problem, len(tasks) - len(missing)
+    plan = [
+        f"{problem.n_units} units on {', '.join(problem.device_names)}",
+        f"{len(tasks)} runs" + (f", {done} of them in the folder already" if done else ""),
+        f"{tasks[0].budget} evaluations for each search",
+    ]
+    if bench_env.measured:
+        plan.append(f"up to {N_FINALISTS} finalists of each measured again")
+    if bench_env.measured and missing:
+        minutes = estimate_minutes(missing, bench_env.base.reference.latency_ms)
+        plan.append(f"about {minutes} on an idle machine")
+    say(f"{problem.units.graph.model}: {'; '.join(plan)}")
+
+
+def count_evaluations(task: Task) -> int:
+    """Evaluations of a run at most: those of a fixed choice are one."""
+    return 1 if task.agent in UNCHANGED else task.budget
+
+
+def estimate_minutes(missing: Sequence[Task], reference_ms: float) -> str:
+    """Estimate how long runs on an idle machine take, from the latency of the reference."""
+    evaluations = sum(count_evaluations(task) + FINALS for task in missing)
+    seconds = START_S + evaluations * (COMPILE_S + INFERENCES * reference_ms / 1e3)
+    minutes = max(round(seconds / 60), 1)
+    return f"{minutes} minute{'s' * (minutes != 1)}"
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.backends import YES
-from placement_gym.bench.report.document import Table
+from placement_gym.bench.report.document import format_table
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 from placement_gym.bench.report.wording import summarize_effort
@@ -16,9 +16,9 @@ MAX_EQUAL_DIFFERENCE = 5e-4
 """Difference of mean scores that are printed alike."""
 
 
-def summarize_agents(results: StudyResults) -> Table:
-    """A line for each agent over all problems of the results."""
-    return Table.of([summarize_agent(results, agent) for agent in results.ranking])
+def summarize_agents(results: StudyResults) -> str:
+    """A table with a line for each agent over all problems of the results."""
+    return format_table([summarize_agent(results, agent) for agent in results.ranking])
 
 
 def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
@@ -63,8 +63,12 @@ def format_chance(results: StudyResults, agent: str) -> str:
     floor = choose_floor(results)
     if floor is None or floor == agent:
         return "-"
-    scores = results.scores(agent), results.scores(floor)
-    return format_estimate(bootstrap(probability_of_improvement, *scores), 2)
+    return format_estimate(estimate_chance(results, agent, floor), 2)
+
+
+def estimate_chance(results: StudyResults, agent: str, rival: str) -> Estimate:
+    """How often a run of an agent beats one of a rival."""
+    return bootstrap(probability_of_improvement, results.scores(agent), results.scores(rival))
 
 
 def choose_floor(results: StudyResults) -> str | None:
@@ -94,18 +98,14 @@ def summarize_study(results: StudyResults, role: str) -> str:
     if not ranked:
         return "No run ended with a placement."
     means = [results.means[agent, "latency_ms"] for agent in ranked]
-    best = [
-        agent
-        for agent, mean in zip(ranked, means, strict=True)
-        if mean > means[0] - MAX_EQUAL_DIFFERENCE
-    ]
-    iqm = format_estimate(results.estimates[ranked[0], "latency_ms"])
-    alike = f" (as do {len(best) - 1} others)" if len(best) > 2 else ""
-    alike = f" (as does {best[1]})" if len(best) == 2 else alike
+    n_best = sum(mean > means[0] - MAX_EQUAL_DIFFERENCE for mean in means)
+    iqm = format_iqm(results, ranked[0])
+    alike = f" (as do {n_best - 1} others)" if n_best > 2 else ""
+    alike = f" (as does {ranked[1]})" if n_best == 2 else alike
     n = len(results.problems)
     scope = f"the {role} problem" if n == 1 else f"{n} {role} problems"
     return (
-        f"Over {scope}, {best[0]} places best{alike}: mean score {means[0]:.3f}, interquartile "
+        f"Over {scope}, {ranked[0]} places best{alike}: mean score {means[0]:.3f}, interquartile "
         f"mean {iqm}, where 1 is the best known. {compare_with_floor(results, ranked)}"
         f"{count_split_wins(results)}"
     )
@@ -117,12 +117,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
     rivals = [agent for agent in ranked if agent != floor]
     if floor is None or not rivals:
         return ""
-    better = [
-        agent
-        for agent in rivals
-        if bootstrap(probability_of_improvement, results.scores(agent), results.scores(floor)).low
-        > 0.5
-    ]
+    better = [agent for agent in rivals if estimate_chance(results, agent, floor).low > 0.5]
     names = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
     return (
         f"{len(better) or 'None'} of the {len(rivals)} other agents "
@@ -132,12 +127,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
 
 def count_split_wins(results: StudyResults) -> str:
     """Count the problems with a run that beats the best single device, where one may run it."""
-    known = results.known
-    unsplit = {
-        problem
-        for problem in results.problems
-        if problem in known and not known[problem].one_device_holds_the_model
-    }
+    unsplit = {p for p in results.problems if not results.known_of(p).one_device_holds_the_model}
     won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - unsplit
     n = len(results.problems)
     if n == len(unsplit):

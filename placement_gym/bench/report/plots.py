@@ -1,7 +1,10 @@
-"""Pictures of a study: intervals, performance profiles and learning curves."""
+"""Pictures of studies, intervals, profiles and curves, and of comparisons, runs and placements."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from placement_gym.base import FloatArray, escape_figure_text
-from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
-from placement_gym.view.figures import COLOURS, REST, WITHIN, Look, choose_looks, number_axis
+from placement_gym.bench.report.stats import Curve, bootstrap_curve, performance_profile
+from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
+from placement_gym.problem import parse_assignment
+from placement_gym.view import figures
+from placement_gym.view.figures import (
+    COLOURS,
+    REST,
+    WITHIN,
+    Look,
+    choose_looks,
+    draw_best_so_far,
+    draw_comparison,
+    draw_placement,
+    number_axis,
+)
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults
@@ -68,13 +84,8 @@ def draw_profiles(results: StudyResults) -> Figure:
     scores = np.concatenate([results.scores(agent) for agent in agents])
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, N_CURVE_POINTS)
     for agent, look in choose_looks(agents).items():
-        mine = results.scores(agent)
-        played = ~np.isnan(mine)
-        is_reached = (mine[played][:, None] >= thresholds).astype(np.float64)
-        problem = np.broadcast_to(np.arange(mine.shape[1]), mine.shape)[played]
-        _, low, high = bootstrap_curve(is_reached, problem)
-        profile = performance_profile(mine, thresholds)
-        draw_line(axes, thresholds, (profile, low, high), agent, look)
+        profile = performance_profile(results.scores(agent), thresholds)
+        draw_line(axes, thresholds, profile, agent, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(figure, axes)
@@ -107,28 +118,12 @@ def draw_curves(results: StudyResults) -> Figure:
     return figure
 
 
-def draw_line(
-    axes: Axes,
-    x: FloatArray,
-    curve: tuple[FloatArray, FloatArray, FloatArray],
-    agent: str,
-    look: Look,
-) -> None:
-    """Draw an agent's line, with its interval if it is one of the coloured ones.
-
-    Args:
-        axes: Where.
-        x: (n,) positions.
-        curve: (n,) values, lower and upper ends of their intervals.
-        agent: Its label.
-        look: Of the line.
-    """
+def draw_line(axes: Axes, x: FloatArray, curve: Curve, agent: str, look: Look) -> None:
+    """Draw an agent's line over (n,) positions, with its interval if the line is coloured."""
     value, low, high = curve
-    name = REST if look.rest else escape_figure_text(agent)
-    axes.plot(x, value, label=name, **look.line)
+    axes.plot(x, value, label=REST if look.rest else escape_figure_text(agent), **look.line)
     if not look.rest:
-        colour = look.line["color"]
-        axes.fill_between(x, low, high, color=colour, **BAND)
+        axes.fill_between(x, low, high, color=look.line["color"], **BAND)
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
@@ -137,3 +132,50 @@ def add_legend(figure: Figure, axes: Axes) -> None:
     first = {name: names.index(name) for name in names}
     visible = [handles[index] for index in first.values()]
     figure.legend(visible, [*first], loc="outside right upper", frameon=False, fontsize=8)
+
+
+def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator[str]:
+    """Draw a comparison's runs and searches, if a run succeeded; see ``draw_if_possible``."""
+    rows, reference_ms = document["rows"], document["reference_ms"]
+    if not any(row["latency_ms"] for row in rows):
+        return
+    alone_ms = document["best_single_ms"]
+    over = list_limits(document, alone_ms or reference_ms)
+    bars = partial(draw_comparison, name_seeds(rows), title, over, not alone_ms)
+    yield figures.draw_if_possible(bars, folder / "comparison.png")
+    searched = [row for row in rows if row["agent"] != SINGLE_DEVICE]
+    searched.sort(key=lambda row: -(row["speedup"] or 0.0))
+    limits = list_limits(document, reference_ms)
+    if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
+        limits["best single device"] = reference_ms / alone_ms
+    if any(row["curve"] for row in searched):
+        curves = partial(draw_best_so_far, searched, title, limits)
+        yield figures.draw_if_possible(curves, folder / "best-so-far.png")
+
+
+def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]:
+    """Return what no placement exceeds, by name, as a speed-up over a latency."""
+    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
+    ratios = {name: base_ms / value for name, value in values.items() if value}
+    return dict([*ratios.items()][:1])
+
+
+def name_seeds(rows: Sequence[Json]) -> list[Json]:
+    """Rows whose labels state the seed where there are several."""
+    labels = [row["label"] for row in rows]
+    several = {label for label in labels if labels.count(label) > 1}
+    return [
+        row | {"label": f"{row['label']}, seed {row['seed']}"} if row["label"] in several else row
+        for row in rows
+    ]
+
+
+def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
+    """The finalist of a row on its graph."""
+    problem, result = bench_env.base.problem, "failed"
+    if row["latency_ms"] is not None:
+        result = f"{row['latency_ms']:.4g} ms"
+        if bench_env.one_device_holds_the_model:
+            result = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+    assignment = parse_assignment(row["placement"], problem)
+    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {result}")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base import FloatArray, format_ms, format_ratio, write_text
+from placement_gym.base import FloatArray, escape_paragraph, format_ms, format_ratio, write_text
 from placement_gym.bench import open_runs
-from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
+from placement_gym.bench.report.document import format_heading, format_table, save_picture
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
@@ -20,10 +20,11 @@ from placement_gym.bench.report.wording import (
     state_verdict,
     summarize_effort,
 )
-from placement_gym.bench.run import BenchEnvs, Json
-from placement_gym.bench.study import ROLES, TEST, TRAIN, VALIDATION, Study, Task, describe_devices
+from placement_gym.bench.run import BenchEnvs, Json, Task, describe_devices
+from placement_gym.bench.study import ROLES, TEST, TRAIN, VALIDATION, Study
 from placement_gym.problem import parse_assignment
 from placement_gym.view import make_view_data, render_page
+from placement_gym.view.figures import draw_placement
 
 LEFT_OUT = "no: trivial, one device is as fast"
 VIEWS = "views"
@@ -32,10 +33,10 @@ MAX_PAGE_UNITS = 20_000
 ``placement-gym view`` writes single pages."""
 
 
-def list_problems(results: StudyResults) -> Table:
-    """A line for each problem."""
+def list_problems(results: StudyResults) -> str:
+    """A table with a line for each problem."""
     by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
-    return Table.of([describe_problem(results, problem) for problem in by_role])
+    return format_table([describe_problem(results, problem) for problem in by_role])
 
 
 def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
@@ -94,7 +95,7 @@ def report_problem(
     published: Mapping[str, Mapping[str, float]],
     envs: BenchEnvs,
     folder: Path,
-) -> list[Block]:
+) -> list[str]:
     """The results on one problem: a table, a verdict, and the best placement as a picture.
 
     Args:
@@ -110,22 +111,18 @@ def report_problem(
     # what it is compared with.
     lines = [summarize_runs(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
-        if results.model(problem) in values:
-            latency_ms = values[results.model(problem)]
+        if latency_ms := values.get(task.model):
             lines.append((latency_ms, {"agent": f"published: {label}", "ms": f"{latency_ms:.4g}"}))
     lines += [(ms, {"agent": name, "ms": format_ms(ms)}) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
     rows = [row for row in results.rows if row["problem"] == problem]
+    trivial = results.score_references[problem].trivial
+    verdict = state_verdict(rows, known.one_device_holds_the_model)
     return [
-        Heading(results.names[problem]),
-        *(
-            [Text(f"{TRIVIAL} It is in no average.")]
-            if results.score_references[problem].trivial
-            else []
-        ),
-        Table.of([line for _, line in lines]),
-        Text(state_verdict(rows, known.one_device_holds_the_model)),
-        *map(Text, list_remarks(rows)),
+        format_heading(results.names[problem]),
+        *([f"{TRIVIAL} It is in no average."] if trivial else []),
+        format_table([line for _, line in lines]),
+        *map(escape_paragraph, [verdict, *list_remarks(rows)]),
         *draw_best_placement(results, problem, task, envs, folder),
     ]
 
@@ -181,34 +178,30 @@ def format_greedy(rows: list[Json]) -> str:
 
 def draw_best_placement(
     results: StudyResults, problem: str, task: Task, envs: BenchEnvs, folder: Path
-) -> list[Block]:
+) -> list[str]:
     """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
-    from placement_gym.view.figures import draw_placement
-
     rows = [row for row in results.rows if row["problem"] == problem and row["latency_ms"]]
     if not rows:
         return []
     best = min(rows, key=lambda row: row["latency_ms"])
     bench_env = reopen_env(task, [best], envs)
     if bench_env is None:
-        return [Text("The placement is not drawn: its model is not here or has changed.")]
+        return ["The placement is not drawn: its model is not here or has changed."]
     base, number = bench_env.base, results.problems.index(problem)
     try:
         assignment = parse_assignment(best["placement"], base.problem)
         figure = draw_placement(base.problem, assignment, "")
     except Exception as error:
-        return [Text(f"The placement is not drawn: {error}.")]
+        return [escape_paragraph(f"The placement is not drawn: {error}.")]
     latency = f"{format_ms(best['latency_ms'])} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     return [
-        Picture(figure, f"placement-{number}", caption),
+        save_picture(figure, folder, f"placement-{number}", caption),
         write_view(rows, task, folder, number, base.problem.n_units),
     ]
 
 
-def write_view(
-    rows: Sequence[Json], task: Task, folder: Path, number: int, n_units: int
-) -> Link | Text:
+def write_view(rows: Sequence[Json], task: Task, folder: Path, number: int, n_units: int) -> str:
     """Write the page of a problem's placements, the fastest of each agent.
 
     Args:
@@ -222,7 +215,7 @@ def write_view(
         A link to the page; a note if there is none, which must not cost the report.
     """
     if n_units > MAX_PAGE_UNITS:
-        return Text(f"{n_units:,} units: placement-gym view writes the interactive page.")
+        return f"{n_units:,} units: placement-gym view writes the interactive page."
     path = f"{VIEWS}/problem-{number}.html"
     try:
         task_rows = [row | {"env_kwargs": task.make_kwargs} for row in rows]
@@ -232,5 +225,5 @@ def write_view(
         (folder / VIEWS).mkdir(exist_ok=True)
         write_text(folder / path, page)
     except Exception as error:
-        return Text(f"There is no interactive view: {error}")
-    return Link("Explore these placements: graph, timeline and comparison", path)
+        return escape_paragraph(f"There is no interactive view: {error}")
+    return f"[Explore these placements: graph, timeline and comparison]({path})"

@@ -1,4 +1,4 @@
-"""The rows of a study as arrays: what scores are relative to, scores, curves."""
+"""The rows of a study as arrays: drift, what scores are relative to, scores, curves."""
 
 from __future__ import annotations
 
@@ -13,18 +13,54 @@ import numpy as np
 
 from placement_gym.base import FloatArray, UserError
 from placement_gym.bench.known import is_trivial
-from placement_gym.bench.report.drift import correct_drift, median_device_ms
-from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
+from placement_gym.bench.report.known_latencies import (
+    KnownLatencies,
+    find_recorded,
+    median_device_ms,
+)
 from placement_gym.bench.report.stats import (
     Estimate,
     bootstrap,
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.run import ROUNDING, Json, group_by, load_runs
-from placement_gym.bench.study import TEST, describe_devices
+from placement_gym.bench.run import Json, describe_devices, group_by, load_runs
+from placement_gym.bench.study import TEST
+from placement_gym.solvers import ROUNDING
 
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
+DRIFT_NOTE = (
+    "Latencies were measured at different moments and are corrected for drift: each is the median "
+    "of the device it was measured with, over all runs, divided by its speed-up over that device."
+)
+
+
+def correct_drift(rows: Sequence[Json]) -> list[Json]:
+    """Make latencies comparable within each problem, and with them those of other quantiles.
+
+    The speed of a machine varies over time; what can be compared is the speed-up over a device
+    that was measured in the same interleaved run, so that each latency becomes the median of that
+    device's divided by its speed-up. Simulated latencies do not change.
+    """
+    return [row for own in group_by("problem", rows).values() for row in _correct_problem(own)]
+
+
+def _correct_problem(rows: Sequence[Json]) -> list[Json]:
+    alone_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
+    reference_ms = median_device_ms(rows, "latency_ms", "speedup")
+    elsewhere_ms = median_device_ms(rows, "scored_ms", "scored_speedup")
+    devices = (
+        ("latency_ms", "speedup_vs_best_single", alone_ms),
+        ("greedy_latency_ms", "greedy_speedup", reference_ms),
+        ("scored_ms", "scored_speedup", elsewhere_ms),
+    )
+    corrected = []
+    for row in rows:
+        new = {ms: of_ms / row[ratio] for ms, ratio, of_ms in devices if row[ms] and row[ratio]}
+        if row.get("latency_p90_ms") and "latency_ms" in new:
+            new["latency_p90_ms"] = row["latency_p90_ms"] * new["latency_ms"] / row["latency_ms"]
+        corrected.append(row | new)
+    return corrected
 
 
 @dataclass(frozen=True)
@@ -84,10 +120,9 @@ class StudyResults:
         Raises:
             UserError: The folder has no results.
         """
-        rows = load_runs(Path(folder))
+        rows = correct_drift(load_runs(Path(folder)))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        rows = correct_drift(rows)
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
@@ -131,47 +166,39 @@ class StudyResults:
     def names(self) -> dict[str, str]:
         """The name of each problem: its model, and its devices where there are several."""
         parts = {problem: json.loads(problem)[2:] for problem in self.problems}
-        paths = {Path(model) for model, _ in parts.values()}
-        stems = Counter(path.stem for path in paths)
+        stems = Counter(path.stem for path in {Path(model) for model, _ in parts.values()})
         several = len({json.dumps(devices) for _, devices in parts.values()}) > 1
         names = {}
         for problem, (model, devices) in parts.items():
             path = Path(model)
-            unique = stems[path.stem] == 1
-            name = path.stem if unique else f"{path.parent.name}/{path.stem}"
+            name = path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}"
             names[problem] = f"{name} on {describe_devices(devices)}" if several else name
         return names
-
-    def model(self, problem: str) -> str:
-        """The model's name in the study."""
-        model: str = json.loads(problem)[2]
-        return model
 
     @cached_property
     def scored_elsewhere(self) -> bool:
         """True if finalists were scored a second time, in another environment."""
         return any(row["scored_ms"] for row in self.rows)
 
+    def known_of(self, problem: str) -> KnownLatencies:
+        """The known latencies of a problem."""
+        return self.known.get(problem, KnownLatencies())
+
     @cached_property
     def score_references(self) -> dict[str, ScoreReference]:
         """References of each problem's scores."""
-        return {
-            problem: choose_score_reference(self.known.get(problem, KnownLatencies()), rows)
-            for problem, rows in group_by("problem", self.rows).items()
-        }
+        groups = group_by("problem", self.rows)
+        return {p: choose_score_reference(self.known_of(p), rows) for p, rows in groups.items()}
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
         """The lowest latency of each problem that is known; see ``score_references``."""
-        return {
-            problem: reference.latency_ms for problem, reference in self.score_references.items()
-        }
+        return {problem: found.latency_ms for problem, found in self.score_references.items()}
 
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:
         """The same where finalists are scored a second time."""
-        unknown = KnownLatencies()
-        best_ms = {p: self.known.get(p, unknown).elsewhere_ms or np.inf for p in self.problems}
+        best_ms = {p: self.known_of(p).elsewhere_ms or np.inf for p in self.problems}
         for row in self.rows:
             best_ms[row["problem"]] = min(best_ms[row["problem"]], row["scored_ms"] or np.inf)
         return best_ms
@@ -179,10 +206,8 @@ class StudyResults:
     @cached_property
     def reference_ms(self) -> dict[str, float]:
         """The latency of each problem's reference device."""
-        return {
-            problem: median_device_ms(rows, "latency_ms", "speedup")
-            for problem, rows in group_by("problem", self.rows).items()
-        }
+        groups = group_by("problem", self.rows)
+        return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
         """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.
@@ -193,10 +218,9 @@ class StudyResults:
         """
         best_ms = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
-        for row in self.rows:
-            if row["label"] == agent:
-                index = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
-                scores[index] = best_ms[row["problem"]] / row[field] if row[field] else 0.0
+        for row in self.rows_of(agent):
+            index = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
+            scores[index] = best_ms[row["problem"]] / row[field] if row[field] else 0.0
         return scores
 
     @cached_property
@@ -225,8 +249,8 @@ class StudyResults:
     @cached_property
     def ranking(self) -> list[str]:
         """Agents by their means over problems, the best first; those without any come last."""
-        means = {agent: self.means[agent, "latency_ms"] for agent in self.agents}
-        return sorted(self.agents, key=lambda agent: -np.nan_to_num(means[agent], nan=-1.0))
+        means = np.array([self.means[agent, "latency_ms"] for agent in self.agents])
+        return [self.agents[place] for place in np.argsort(-means, kind="stable")]
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
         """(runs, len(grid)) best score so far; 0 before the first feasible placement.
@@ -237,10 +261,9 @@ class StudyResults:
             axis: 0 for evaluations, 1 for seconds.
         """
         curves = []
-        for row in self.rows:
-            if row["label"] == agent:
-                scale = self.least_ms[row["problem"]] / self.reference_ms[row["problem"]]
-                when = np.array([point[axis] for point in row["curve"]])
-                best = np.array([0.0] + [point[2] * scale for point in row["curve"]])
-                curves.append(best[np.searchsorted(when, grid, side="right")])
+        for row in self.rows_of(agent):
+            scale = self.least_ms[row["problem"]] / self.reference_ms[row["problem"]]
+            when = np.array([point[axis] for point in row["curve"]])
+            best = np.array([0.0] + [point[2] * scale for point in row["curve"]])
+            curves.append(best[np.searchsorted(when, grid, side="right")])
         return np.array(curves)

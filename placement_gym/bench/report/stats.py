@@ -16,6 +16,10 @@ from placement_gym.base import BoolArray, FloatArray, IntArray
 RESAMPLES, CURVE_RESAMPLES = 2000, 400
 
 
+Curve = tuple[FloatArray, FloatArray, FloatArray]
+"""(n_points,) values, and both ends of their 95 % intervals."""
+
+
 class Estimate(NamedTuple):
     """A number with its 95 % interval."""
 
@@ -62,10 +66,12 @@ def mean_or_nan(values: FloatArray, mask: BoolArray) -> FloatArray:
     return mean
 
 
-def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """(len(thresholds),) share of the runs, failed ones too, with at least that score."""
-    shares: FloatArray = (scores[~np.isnan(scores), None] >= thresholds).mean(axis=0)
-    return shares
+def performance_profile(scores: FloatArray, thresholds: FloatArray) -> Curve:
+    """Share of the runs, failed ones too, with at least each of the scores."""
+    played = ~np.isnan(scores)
+    is_reached = (scores[played, None] >= thresholds).astype(np.float64)
+    problem = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)[played]
+    return bootstrap_curve(is_reached, problem)
 
 
 def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Estimate:
@@ -92,10 +98,8 @@ def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
     return np.take_along_axis(scores[None], indices, axis=1)
 
 
-def bootstrap_curve(
-    curves: FloatArray, group: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(n_points,) mean of some runs' curves, and both ends of its 95 % bootstrap interval.
+def bootstrap_curve(curves: FloatArray, group: IntArray) -> Curve:
+    """Mean of some runs' curves with its bootstrap interval.
 
     Runs are resampled within each group, as ``bootstrap`` does.
 

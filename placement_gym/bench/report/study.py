@@ -6,20 +6,34 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from placement_gym.base import UserError, progress_bar
-from placement_gym.bench.report.document import Block, Code, Heading, Picture, Text, write_report
-from placement_gym.bench.report.drift import NOTE, correct_drift
+from placement_gym.base import (
+    UserError,
+    code_span,
+    escape_paragraph,
+    progress_bar,
+    write_text,
+)
+from placement_gym.bench.report.document import format_bold, format_heading, save_picture
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
-from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.scores import DRIFT_NOTE, StudyResults, correct_drift
 from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
 from placement_gym.bench.run import BenchEnvs, Json, is_measured, load_runs
 from placement_gym.bench.study import ROLES, Study
 from placement_gym.hardware import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
 
+PICTURES = {
+    "scores": (
+        draw_intervals,
+        "means over problems, and interquartile means with intervals.",
+    ),
+    "profiles": (draw_profiles, "share of runs with at least a score, with 95 % intervals."),
+    "curves": (draw_curves, "best score so far, mean over all runs with 95 % intervals."),
+}
+"""Name of a picture's file -> how it is drawn, and what it shows."""
 LEGEND = (
     "A score is the lowest latency that is known, which the table of problems states, divided by "
     "the run's; 1 is the best known. Mean: over problems, of the median of each problem's runs, "
@@ -49,15 +63,14 @@ def report_study(study: Study, folder: str | Path, command: str = "", quiet: boo
         UserError: There are no results of this study.
     """
     folder, tasks = Path(folder), study.tasks()
-    order = {task.key: place for place, task in enumerate(tasks)}
+    # The study's order, not that in which runs ended: the report of a repeated study is the same.
     # The folder may hold rows of other studies.
+    order = {task.key: place for place, task in enumerate(tasks)}
     rows = [row for row in load_runs(folder) if row["key"] in order]
-    rows = [row | {"label": study.label(row)} for row in rows]
+    rows.sort(key=lambda row: order[row["key"]])
     if not rows:
         raise UserError(f"{folder} has no results of this study: run it first")
-    # The study's order, not that in which runs ended: the report of a repeated study is the same.
-    rows.sort(key=lambda row: order[row["key"]])
-    rows = correct_drift(rows)
+    rows = correct_drift([row | {"label": study.label(row)} for row in rows])
     task_of = {task.problem: task for task in tasks}
     n_problems = len({row["problem"] for row in rows})
     # Each problem takes two steps, its bound and its tables, which share an environment.
@@ -70,91 +83,68 @@ def report_study(study: Study, folder: str | Path, command: str = "", quiet: boo
         results = StudyResults(rows, known, study.role_of)
         progress.update(steps, description="tables and pictures")
         # The answer comes first, then the problems, then what failed.
-        blocks = report_overview(study, results, len(order), command)
-        blocks += [
-            Heading("Problems"),
-            list_problems(results),
-            Text(f"{describe_roles(study, results)} {count_proofs(results)}"),
-        ]
+        parts = report_overview(study, results, len(order), command, folder)
+        roles = f"{describe_roles(study, results)} {count_proofs(results)}"
+        parts += [format_heading("Problems"), list_problems(results), escape_paragraph(roles)]
         for problem in results.problems:
-            blocks += report_problem(
+            parts += report_problem(
                 results, problem, task_of[problem], study.published, envs, folder
             )
             advance()
-    failures = list_failures(results)
-    if failures:
-        blocks += [Heading("Failed"), *map(Text, failures)]
-    return write_report(blocks, folder)
+    if failures := list_failures(results):
+        parts += [format_heading("Failed"), *map(escape_paragraph, failures)]
+    file = folder / "report.md"
+    write_text(file, "\n\n".join(parts) + "\n")
+    return file
 
 
-def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:
+def report_overview(
+    study: Study, results: StudyResults, n_runs: int, command: str, folder: Path
+) -> list[str]:
     """The answer, the agents over the problems of each role, best first, and what was run."""
     rows = results.rows
-    first, *further = report_roles(results) or [[]]
+    (answer, *first), *further = report_roles(results, folder)
+    sentences = [f"{len(rows)} of {n_runs} runs. {describe_provenance(rows[0])}"]
+    if study.score_on:
+        sentences.append(f"Scored elsewhere: {dict(study.score_on)}")
     return [
-        Heading((study.about or "A study").removesuffix("."), 1),
-        *first[:1],
-        *map(Text, list_cautions(study, results)),
-        *first[1:],
-        *(block for blocks in further for block in blocks[1:]),
-        Heading("How it was made and how to read it"),
-        Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
-        *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
-        *([Code("Made by", command)] if command else []),
-        Text(LEGEND),
+        format_heading((study.about or "A study").removesuffix("."), 1),
+        answer,
+        *map(escape_paragraph, list_cautions(study, results)),
+        *first,
+        *(part for parts in further for part in parts[1:]),
+        format_heading("How it was made and how to read it"),
+        *map(escape_paragraph, sentences),
+        *([f"Made by {code_span(command)}"] if command else []),
+        escape_paragraph(LEGEND),
     ]
 
 
-def report_roles(results: StudyResults) -> list[list[Block]]:
+def report_roles(results: StudyResults, folder: Path) -> list[list[str]]:
     """An answer and the agents over the problems of each role; pictures for the first one."""
-    roles = [role for role in ROLES if any(results.role(p) == role for p in results.problems)]
-    parts: list[list[Block]] = []
-    for role in roles:
-        results_of_role = results.only(results.counted(role))
-        heading = Heading(f"All {role} problems")
-        if not results_of_role.rows:
+    present = {results.role(problem) for problem in results.problems}
+    parts = []
+    for role in [role for role in ROLES if role in present]:
+        averaged = results.only(results.counted(role))
+        heading = format_heading(f"All {role} problems")
+        if not averaged.rows:
             remark = "Nothing to average: one device is as fast on each of them."
-            parts.append([Text(remark, bold=True), heading, Text(remark)])
+            parts.append([format_bold(remark), heading, escape_paragraph(remark)])
             continue
-        parts.append(
-            [
-                Text(summarize_study(results_of_role, role), bold=True),
-                heading,
-                summarize_agents(results_of_role),
-            ]
-        )
-        if role == roles[0] and any(row["latency_ms"] for row in results_of_role.rows):
-            parts[-1] += draw_agents(results_of_role, role)
+        answer = format_bold(summarize_study(averaged, role))
+        pictures = [
+            save_picture(draw(averaged), folder, name, f"{role.capitalize()} problems: {shown}")
+            for name, (draw, shown) in PICTURES.items()
+            if not parts and any(row["latency_ms"] for row in averaged.rows)
+        ]
+        parts.append([answer, heading, summarize_agents(averaged), *pictures])
     return parts
-
-
-def draw_agents(results: StudyResults, role: str) -> list[Block]:
-    """Pictures of the agents over all problems of the results, which have one role."""
-    caption = f"{role.capitalize()} problems:"
-    return [
-        Picture(
-            draw_intervals(results),
-            "scores",
-            f"{caption} means over problems, and interquartile means with intervals.",
-        ),
-        Picture(
-            draw_profiles(results),
-            "profiles",
-            f"{caption} share of runs with at least a score, with 95 % intervals.",
-        ),
-        Picture(
-            draw_curves(results),
-            "curves",
-            f"{caption} best score so far, mean over all runs with 95 % intervals.",
-        ),
-    ]
 
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
     """Notes that a reader needs before any latency of the study."""
     measured = is_measured(study.env)
-    notes = [NOTE] if measured else []
-    notes += note_other_versions(results.rows)
+    notes = [*([DRIFT_NOTE] if measured else []), *note_other_versions(results.rows)]
     for row in results.rows:
         devices = [DeviceSpec.from_json(values) for values in row["devices"]]
         notes += collect_cautions(devices, measured) if devices else []

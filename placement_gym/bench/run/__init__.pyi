@@ -1,4 +1,5 @@
 from .agent_run import describe_error as describe_error
+from .agent_run import describe_finalist as describe_finalist
 from .agent_run import run_agent as run_agent
 from .agents import ENGINE_AGENTS as ENGINE_AGENTS
 from .agents import SINGLE_DEVICE as SINGLE_DEVICE
@@ -17,12 +18,8 @@ from .environment import is_measured as is_measured
 from .environment import make_portable as make_portable
 from .provenance import host as host
 from .provenance import versions as versions
-from .row_columns import OF_STUDIES as OF_STUDIES
-from .row_columns import describe_older as describe_older
-from .row_columns import read_columns as read_columns
 from .row_schema import Row as Row
 from .rows import PACKED_ROWS as PACKED_ROWS
-from .rows import ROUNDING as ROUNDING
 from .rows import ROWS as ROWS
 from .rows import Json as Json
 from .rows import append_row as append_row
@@ -33,6 +30,9 @@ from .rows import load_runs as load_runs
 from .rows import lock_folder as lock_folder
 from .rows import read_runs as read_runs
 from .rows import remove_rows as remove_rows
-from .run_key import compute_key as compute_key
-from .run_key import describe_problem as describe_problem
-from .run_key import read_run as read_run
+from .rows import unpack as unpack
+from .task import VARIABLE as VARIABLE
+from .task import Task as Task
+from .task import describe_devices as describe_devices
+from .task import expand_variables as expand_variables
+from .task import read_make_kwargs as read_make_kwargs

@@ -5,13 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 import numpy as np
 
 from placement_gym.backends import Finalist
 from placement_gym.base import IntArray, PlacementGymError, raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
+from placement_gym.bench.run.budget import (
+    N_FINALISTS,
+    BudgetedBackend,
+    BudgetReached,
+    OnEvaluation,
+)
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs import DevicePlacementEnv, play_episode
@@ -64,7 +70,8 @@ def run_agent(
         return fail_row(row, budgeted, base, describe_error(error)), None
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
-    return complete_row(row.change(start=start), finalist, placement), placement
+    found = {"placement": dict(placement.units), "start": start}
+    return row.change(**describe_finalist(finalist), **found), placement
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
@@ -83,16 +90,10 @@ def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
 
 def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, error: str) -> Row:
     """The row of a failed run, with its best placement until then."""
-    placements = budgeted.best(1)
-    placement = Placement.of(base.problem, placements[0], base.graph) if placements else None
-    return row.change(
-        evaluations=min(budgeted.evaluations, row.budget),
-        wall_s=budgeted.wall_s,
-        cpu_s=round(budgeted.cpu_s, 3),
-        curve=row.curve or list(budgeted.curve),
-        placement=dict(placement.units) if placement else None,
-        error=error,
-    )
+    if not row.evaluations:
+        row = row.change(**budgeted.describe(min(budgeted.evaluations, row.budget)))
+    found = [Placement.of(base.problem, best, base.graph) for best in budgeted.best(1)]
+    return row.change(placement=dict(found[0].units) if found else None, error=error)
 
 
 def describe_error(error: BaseException) -> str:
@@ -122,23 +123,18 @@ def run_search(
         with suppress(BudgetReached):
             policy.learn(budgeted.budget)
             ended_early = budgeted.evaluations < budgeted.budget
-    searched = budgeted.report()
-    budgeted.budget = max(row.budget, searched.evaluations + greedy_cost)
+    searched = budgeted.evaluations
+    budgeted.budget = max(row.budget, searched + greedy_cost)
     info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
     # An agent that has evaluated nothing itself is judged by this one placement.
-    counted = budgeted.report() if shares or not searched.evaluations else searched
+    counted = budgeted.evaluations if shares or not searched else searched
     row = row.change(
-        evaluations=counted.evaluations,
+        **budgeted.describe(counted),
         stopped=ended_early,
-        infeasible=counted.infeasible,
-        repaired=counted.repaired,
-        wall_s=budgeted.wall_s,
-        cpu_s=round(budgeted.cpu_s, 3),
-        curve=counted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
-    return row, counted.best if searched.evaluations else budgeted.last()
+    return row, budgeted.best(N_FINALISTS, counted) if searched else budgeted.last()
 
 
 def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
@@ -156,21 +152,20 @@ def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> 
     )
 
 
-def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
-    """Add the finalist's measurement to the row."""
+def describe_finalist(finalist: Finalist) -> dict[str, Any]:
+    """The fields of a row that the measurement of its finalist determines."""
     measurement = finalist.measurement
-    return row.change(
-        latency_ms=measurement.latency_ms,
-        latency_p90_ms=measurement.latency_p90_ms,
-        speedup=finalist.speedup,
-        speedup_vs_best_single=finalist.speedup_vs_best_single,
-        noise=finalist.noise,
-        n_submodels=measurement.n_submodels,
-        n_submodels_expected=measurement.n_submodels_expected,
-        memory_bytes=list(measurement.memory_bytes),
-        held_bytes=list(measurement.held_bytes) or None,
-        beats_best_single=finalist.beats_best_single,
-        warning=measurement.warning,
-        interference=measurement.interference,
-        placement=dict(placement.units),
-    )
+    return {
+        "latency_ms": measurement.latency_ms,
+        "latency_p90_ms": measurement.latency_p90_ms,
+        "speedup": finalist.speedup,
+        "speedup_vs_best_single": finalist.speedup_vs_best_single,
+        "noise": finalist.noise,
+        "n_submodels": measurement.n_submodels,
+        "n_submodels_expected": measurement.n_submodels_expected,
+        "memory_bytes": list(measurement.memory_bytes),
+        "held_bytes": list(measurement.held_bytes) or None,
+        "beats_best_single": finalist.beats_best_single,
+        "warning": measurement.warning,
+        "interference": measurement.interference,
+    }

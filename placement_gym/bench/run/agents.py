@@ -114,12 +114,7 @@ class AgentSpec:
         return load_agent(self.name) if self.factory is None else self.factory
 
     def check(self) -> None:
-        """Raise unless it can be imported and has the options of ``kwargs``.
-
-        Raises:
-            UnknownAgentError: The name is unknown or cannot be imported.
-            UserError: An option is unknown; the message suggests the nearest one.
-        """
+        """Raise a ``UserError`` unless it can be imported and has the options of ``kwargs``."""
         factory = self.load()
         if is_agent(factory):
             return
@@ -165,27 +160,18 @@ def is_agent(agent: Any) -> bool:
 
 
 def check_labels(agents: Sequence[AgentSpec]) -> None:
-    """Raise if two agents would have the same name in a table.
-
-    Raises:
-        UserError: Two agents have the same label.
-    """
+    """Raise a ``UserError`` if two agents would have the same name in a table."""
     # Labels, not names: one agent with two settings is two rows of a table.
     counts = Counter(agent.label for agent in agents)
-    duplicates = sorted(label for label, count in counts.items() if count > 1)
-    if duplicates:
+    if duplicates := [label for label, count in counts.items() if count > 1]:
         raise UserError(
-            f"two agents are called {duplicates[0]!r:.200}: remove one, or give each its own "
+            f"two agents are called {min(duplicates)!r:.200}: remove one, or give each its own "
             "label, as in {name: heft, label: mine}"
         )
 
 
 def check_objects(agents: Sequence[AgentSpec]) -> None:
-    """Raise if an agent in memory has another agent's name, as rows identify agents by it.
-
-    Raises:
-        UserError: Its name is registered, or another agent has it.
-    """
+    """Raise a ``UserError`` if an agent in memory has another's name: rows tell agents by it."""
     counts, registered = Counter(agent.name for agent in agents), registered_agents()
     for agent in agents:
         shipped = load_agent(agent.name) if agent.name in registered else None
@@ -265,13 +251,12 @@ def import_attribute(target: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise_interrupt(error)
+        package = module.partition(".")[0]
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        place = " in this folder or among installed packages" if is_missing else ""
         # A package of the same name elsewhere is the usual reason, and invisible in Python's
         # message.
-        origin = describe_origin(module.partition(".")[0])
-        is_missing = (
-            isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        )
-        place = " in this folder or among installed packages" if is_missing else ""
+        origin = describe_origin(package)
         raise UnknownAgentError(f"cannot import {target!r}: {error}{place}{origin}") from error
 
 

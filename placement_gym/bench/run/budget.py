@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,24 +26,6 @@ class Evaluation(NamedTuple):
     assignment: IntArray
     speedup: float
     error: str
-
-
-class Report(NamedTuple):
-    """The evaluations so far.
-
-    Attributes:
-        evaluations: Their number.
-        infeasible: Those whose placement did not fit or run.
-        repaired: Those whose placement did not fit as proposed and was repaired first.
-        curve: (evaluations, seconds, best speed-up) at each improvement.
-        best: The fastest placements, see ``BudgetedBackend.best``.
-    """
-
-    evaluations: int
-    infeasible: int
-    repaired: int
-    curve: list[tuple[int, float, float]]
-    best: list[IntArray]
 
 
 class BudgetReached(Exception):  # noqa: N818  a signal, not an error
@@ -78,18 +60,8 @@ class BudgetedBackend(BackendWrapper):
         return round(now_s() - self.started, 3)
 
     @property
-    def cpu_s(self) -> float:
-        """Seconds of this process's time since then."""
-        return cpu_now_s() - self.started_cpu_s
-
-    @property
     def evaluations(self) -> int:
         return len(self.history)
-
-    @property
-    def n_infeasible(self) -> int:
-        """Evaluations whose placement did not fit or run."""
-        return sum(bool(evaluation.error) for evaluation in self.history)
 
     @contextmanager
     def count_evaluations(
@@ -155,18 +127,23 @@ class BudgetedBackend(BackendWrapper):
             self.curve.append((self.evaluations, self.wall_s, speedup))
         self.on_evaluation(None if error else speedup)
 
-    def report(self) -> Report:
-        """The evaluations so far."""
-        best = self.best(N_FINALISTS)
-        repaired = sum(index < self.evaluations for index in self.repaired)
-        return Report(self.evaluations, self.n_infeasible, repaired, list(self.curve), best)
+    def describe(self, n_first: int) -> dict[str, Any]:
+        """The fields of a row that say what the first evaluations were, and the time until now."""
+        return {
+            "evaluations": n_first,
+            "infeasible": sum(bool(evaluation.error) for evaluation in self.history[:n_first]),
+            "repaired": sum(index < n_first for index in self.repaired),
+            "curve": [point for point in self.curve if point[0] <= n_first],
+            "wall_s": self.wall_s,
+            "cpu_s": round(cpu_now_s() - self.started_cpu_s, 3),
+        }
 
-    def best(self, n: int) -> list[IntArray]:
-        """The ``n`` fastest distinct feasible placements of the history.
+    def best(self, n: int, n_first: int | None = None) -> list[IntArray]:
+        """The ``n`` fastest distinct feasible placements of the first evaluations, or of all.
 
         Placements slower than ``CONTENDER_SHARE`` of the fastest are omitted.
         """
-        feasible = [evaluation for evaluation in self.history if not evaluation.error]
+        feasible = [evaluation for evaluation in self.history[:n_first] if not evaluation.error]
         by_speedup = sorted(feasible, key=lambda evaluation: -evaluation.speedup)
         # By assignment: repeats of one placement must not fill the places of finalists.
         unique = {

@@ -175,11 +175,7 @@ def is_measured(env_id: str) -> bool:
 
 
 def check_decisions(env: gym.Env[Any, Any]) -> None:
-    """Raise if actions have decisions beyond the placement.
-
-    Raises:
-        UserError: There are further decisions.
-    """
+    """Raise a ``UserError`` if actions have decisions beyond the placement."""
     decisions = placement_env(env, joint=True).decisions
     if decisions != PLACEMENT_ALONE:
         raise UserError(

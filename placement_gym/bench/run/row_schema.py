@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from placement_gym.base import MAX_NUMBER, UserError, to_plain
+from placement_gym.base import MAX_NUMBER, to_plain
 from placement_gym.base.schemas import (
     MAX_BUDGET,
     MAX_BYTES,
@@ -26,16 +26,10 @@ def check_problem(text: str) -> str:
     Raises:
         ValueError: It has another form; for schemas.
     """
-    try:
-        parts = parse_json(text)
-    except UserError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(parts, list) or len(parts) != 4:
-        raise ValueError("it must be a list of environment, arguments, model and devices")
-    env, env_kwargs, model, _ = parts
-    if not (isinstance(env, str) and isinstance(env_kwargs, dict) and isinstance(model, str)):
-        raise ValueError("environment and model must be text, arguments an object")
-    return text
+    match parse_json(text):
+        case [str(), dict(), str(), _]:
+            return text
+    raise ValueError("it must be a list of environment, arguments, model and devices")
 
 
 def check_time(text: str) -> str:
@@ -52,19 +46,8 @@ MIN_MS, MAX_MS = 1e-250, 1e19
 """Latencies whose ratios are finite; cost tables have latencies between them."""
 
 
-def check_latency(latency_ms: float) -> float:
-    """Return a latency that can be compared with others.
-
-    Raises:
-        ValueError: It is out of range; for schemas.
-    """
-    if not MIN_MS <= latency_ms <= MAX_MS:
-        raise ValueError(f"it must be from {MIN_MS:g} to {MAX_MS:g} ms, not {latency_ms:g}")
-    return latency_ms
-
-
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
+Latency = Annotated[FiniteFloat, Field(ge=MIN_MS, le=MAX_MS)] | None
 Speedup = Annotated[FiniteFloat, Field(ge=1 / MAX_NUMBER, le=MAX_NUMBER)] | None
 Share = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_NUMBER)]

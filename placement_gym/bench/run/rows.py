@@ -27,7 +27,7 @@ from placement_gym.base import (
 from placement_gym.base.schemas import check, parse_json
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.row_schema import StudyRow
-from placement_gym.bench.run.run_key import compute_key, describe_problem, read_run
+from placement_gym.bench.run.task import Task
 
 Json = dict[str, Any]
 AnyRow = TypeVar("AnyRow", bound=Mapping[str, Any])
@@ -47,9 +47,6 @@ DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
     ".xz": ("xz", partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES)),
     ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
 }
-ROUNDING = 1e-9
-"""Largest relative difference of two simulated latencies of one placement. Hand-tuned: as machines
-sum in different orders."""
 
 
 def append_row(path: Path, row: Json) -> None:
@@ -138,12 +135,8 @@ def parse_row(line: bytes) -> Json:
     """
     values = parse_json(line)
     row = check(StudyRow, values).model_dump()
-    run = read_run(row)
-    return row | {
-        "key": compute_key(run),
-        "problem": describe_problem(run),
-        "label": AgentSpec(row["agent"], row["kwargs"]).label,
-    }
+    task, label = Task.of_row(row), AgentSpec(row["agent"], row["kwargs"]).label
+    return row | {"key": task.key, "problem": task.problem, "label": label}
 
 
 def unpack(path: Path) -> bytes:

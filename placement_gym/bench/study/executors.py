@@ -1,18 +1,16 @@
-"""Executors of a study's runs: how they are used, and the serial one; see also ``processes``."""
+"""How runs are executed: one after another here, or by an executor; see ``processes``."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
 from placement_gym.base import EngineError
-from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation, Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.hardware import usable_cores
 
@@ -20,6 +18,8 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 MAX_ATTEMPTS = 3
 """Times that a run is started whose worker is lost. Hand-tuned, because an out-of-memory kill may
 hit any process."""
+Runs = Generator[tuple[Task, Json], None, None]
+"""Tasks, each with its row as it ends."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -35,13 +35,13 @@ class OutageError(EngineError):
 
 
 class Executor(Protocol):
-    """A runner of tasks.
+    """Runs tasks in other processes.
 
     Attributes:
-        on_evaluation: Called for each evaluation in this process or its children.
+        on_evaluation: See ``OnEvaluation``; of other processes the speed-up is not known.
     """
 
-    on_evaluation: Callable[[], None]
+    on_evaluation: OnEvaluation
 
     @property
     def slots(self) -> int:
@@ -65,7 +65,7 @@ class Executor(Protocol):
         """End all workers."""
 
 
-def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, Json]]:
+def run_all(tasks: Sequence[Task], executor: Executor) -> Runs:
     """Run tasks and yield each with its row as it ends.
 
     No more tasks run at once than the executor has slots, so that few are lost with a worker; lost
@@ -99,57 +99,39 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
         raise OutageError(f"no worker could be had for some runs: {outage}") from outage
 
 
-class Serial:
-    """Runs tasks in this process, one after another, with one thread as the other executors.
+def run_in_workers(
+    tasks: Sequence[Task], on_evaluation: OnEvaluation, make: Callable[[], Executor]
+) -> Runs:
+    """Run tasks in an executor, which is made for them; see ``run_all``."""
+    with closing(make()) as executor:
+        executor.on_evaluation = on_evaluation
+        yield from run_all(tasks, executor)
+
+
+def run_serially(
+    tasks: Sequence[Task],
+    on_evaluation: OnEvaluation,
+    envs: BenchEnvs,
+    factories: Mapping[str, Any] | None = None,
+    share_within_seed: bool = False,
+) -> Runs:
+    """Run tasks in this process, one after another, with one thread as executors do.
 
     Args:
+        tasks: What to run.
+        on_evaluation: See ``OnEvaluation``.
         envs: Environments that are open already; the caller closes them.
         factories: Agents that cannot be imported: name -> factory or agent.
         share_within_seed: Whether consecutive runs with the same seed share measurements; runs
             with different seeds never do.
-        on_sample: Called with the speed-up of each evaluation; see ``OnEvaluation``.
     """
-
-    slots = 1
-
-    def __init__(
-        self,
-        envs: BenchEnvs,
-        factories: Mapping[str, Any] | None = None,
-        share_within_seed: bool = False,
-        on_sample: OnEvaluation = lambda speedup: None,
-    ) -> None:
-        self.envs, self.factories = envs, factories
-        self.on_sample = on_sample
-        self.on_evaluation: Callable[[], None] = lambda: None
-        self.share_within_seed = share_within_seed
-        self.last_seed: int | None = None
-
-    def submit(self, task: Task) -> Future[Json]:
-        future: Future[Json] = Future()
+    last_seed = None
+    for task in tasks:
+        forget = not (share_within_seed and task.seed == last_seed)
+        last_seed = task.seed
         with limit_threads():
-            future.set_result(
-                run_task(task, self.envs, self.factories, self._report, self._forgets(task))
-            )
-        return future
-
-    def _report(self, speedup: float | None) -> None:
-        self.on_evaluation()
-        self.on_sample(speedup)
-
-    def _forgets(self, task: Task) -> bool:
-        shared = self.share_within_seed and task.seed == self.last_seed
-        self.last_seed = task.seed
-        return not shared
-
-    def wait(self, handles: Sequence[Future[Json]]) -> Iterable[Future[Json]]:
-        return handles
-
-    def result(self, handle: Future[Json]) -> Json:
-        return handle.result()
-
-    def close(self) -> None:
-        """Do nothing: there are no workers to end."""
+            row = run_task(task, envs, factories, on_evaluation, forget)
+        yield task, row
 
 
 @contextmanager
@@ -158,18 +140,16 @@ def limit_threads() -> Iterator[None]:
 
     Afterwards the environment variables and PyTorch's threads are as before.
     """
-    earlier_values = {name: os.environ.get(name) for name in ONE_THREAD}
+    earlier = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else usable_cores()
     os.environ.update(ONE_THREAD)
     _set_torch_threads(1)
     try:
         yield
     finally:
-        for name, value in earlier_values.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(earlier)
         _set_torch_threads(threads)
 
 

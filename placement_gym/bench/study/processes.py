@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from placement_gym.base.processes import Child, ChildHungError, ChildLostError, ChildNotStartedError
-from placement_gym.bench.run import Json
+from placement_gym.bench.run import Json, OnEvaluation, Task
 from placement_gym.bench.study.executors import WorkerLost, WorkersMissing, limit_threads
-from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.hardware import usable_cores
 
@@ -52,7 +51,7 @@ class Processes:
 
     def __init__(self, workers: int | None = None, timeout_s: float = TASK_TIMEOUT_S) -> None:
         self.slots = workers or usable_cores()
-        self.on_evaluation: Callable[[], None] = lambda: None
+        self.on_evaluation: OnEvaluation = lambda speedup: None
         self.timeout_s = timeout_s
         self.idle: list[Child] = []
         self.busy: list[Running] = []
@@ -101,7 +100,7 @@ class Processes:
             return
         _, count, _ = running.child.heartbeat.read()
         for _ in range(count - running.counted):
-            self.on_evaluation()
+            self.on_evaluation(None)
         running.counted = max(count, running.counted)
 
     def result(self, handle: Running) -> Json:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from placement_gym.base import IMPORT_ROOT, UserError
-from placement_gym.bench.run import Json, find_modules_in
+from placement_gym.bench.run import Json, OnEvaluation, Task, find_modules_in
 from placement_gym.bench.study.executors import (
     ONE_THREAD,
     OutageError,
@@ -19,7 +19,6 @@ from placement_gym.bench.study.executors import (
     run_all,
 )
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
-from placement_gym.bench.study.task import Task
 
 
 def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
@@ -76,7 +75,7 @@ class Ray:
             raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
         self.ray, self.owns_cluster = ray, not ray.is_initialized()
         self.timeout_s = timeout_s
-        self.on_evaluation: Callable[[], None] = lambda: None  # workers do not report them
+        self.on_evaluation: OnEvaluation = lambda speedup: None  # workers do not report them
         if self.owns_cluster:
             paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
             environment = {"PYTHONPATH": os.pathsep.join(paths), **ONE_THREAD, **(variables or {})}

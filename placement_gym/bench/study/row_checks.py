@@ -1,4 +1,4 @@
-"""The check of result rows, of a study's and of a folder's.
+"""The check of result rows: the columns that they lack, and the replay of those of studies.
 
 A row is replayed in this process, with the model, the files and the variables that it names: check
 rows that you trust.
@@ -6,28 +6,81 @@ rows that you trust.
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from placement_gym.backends import MIN_GAIN, Finalist, judge
-from placement_gym.base import UserError, is_file, progress_bar, raise_interrupt
+from placement_gym.base import UserError, is_file, join_words, progress_bar, raise_interrupt
 from placement_gym.bench.run import (
-    OF_STUDIES,
-    ROUNDING,
     ROWS,
     BenchEnv,
     BenchEnvs,
     Json,
+    Task,
     describe_error,
-    read_columns,
+    describe_finalist,
     read_runs,
+    unpack,
 )
-from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import measure_on
 from placement_gym.problem import Placement, parse_assignment
+from placement_gym.solvers import ROUNDING
+
+WHO = ("version", "commit", "processor")
+WHAT = ("agent", "kwargs", "env", "env_kwargs", "seed", "budget")
+FOUND = ("curve", "placement", "cpu_s")
+COLUMNS = (*WHO, *WHAT, *FOUND)
+"""The columns that rows of every page share, from which a run can be made again; see
+``row_schema.Row``. Rows of a page may have more."""
+OF_STUDIES = {"score_on", "placement"}
+"""Only rows of studies and comparisons of placements have both, and they can be replayed."""
+REPLAYED = (
+    *("latency_ms", "latency_p90_ms", "speedup", "speedup_vs_best_single", "noise"),
+    *("n_submodels", "n_submodels_expected"),
+)
+"""Fields of a simulated row that its placement determines."""
+MAX_INTERVALS = 2.0
+"""Largest difference of two agreeing measurements, in half-widths of both. Hand-tuned."""
+MAX_DIFFERENCE = 0.5
+"""Relative difference above which noise is no explanation, however large a row's own noise.
+Hand-tuned."""
+
+
+def read_columns(path: Path) -> Iterator[Json]:
+    """Read the rows of a file of any page.
+
+    Lines that are no rows are left out: a replay names them.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    for line in unpack(path).splitlines():
+        with suppress(ValueError, RecursionError):
+            values = json.loads(line)  # also infinite numbers, as in rows of 0.2.0
+            if isinstance(values, dict):
+                yield values
+
+
+def find_missing_columns(row: Json) -> tuple[str, ...]:
+    """Find the columns that a row lacks; one without a result needs no placement."""
+    needed = [name for name in COLUMNS if name != "placement" or not row.get("error")]
+    return tuple(name for name in needed if row.get(name) is None)
+
+
+def describe_older(path: Path) -> str:
+    """Say which rows of a file are of an older schema, and what they lack; empty if none is."""
+    rows = [*read_columns(path)]
+    lacking = Counter(missing for row in rows if (missing := find_missing_columns(row)))
+    parts = [f"{count} have no {join_words(names, 'or')}" for names, count in lacking.items()]
+    if not parts:
+        return ""
+    return f"{lacking.total()} of {len(rows)} rows are of an older schema: {'; '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -68,16 +121,15 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
     for line in damaged:
         name, _, error = line.partition(": ")
         yield Replay("", name, error)
-    first = {row["key"]: place for place, row in reversed([*enumerate(rows)])}
-    for row in (row for place, row in enumerate(rows) if first[row["key"]] != place):
-        yield Replay(row["key"], name_run(row), "its run appears twice")
-    once = [rows[place] for place in first.values()]
-    for place, error in check_rows(once, quiet):
-        yield Replay(once[place]["key"], name_run(once[place]), error)
+    first: dict[str, Json] = {}
+    for row in rows:
+        if first.setdefault(row["key"], row) is not row:
+            yield Replay(row["key"], name_run(row), "its run appears twice")
+    yield from check_rows([*first.values()], quiet)
 
 
-def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[tuple[int, str]]:
-    """Replay rows, and say of each why it does not hold.
+def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[Replay]:
+    """Replay rows; those of one problem follow each other.
 
     The environment of its problem is made again and its placement evaluated: what follows from
     that must be what the row states. Simulated numbers must be the same; a measured speed-up over
@@ -88,30 +140,17 @@ def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[tuple[int,
     Args:
         rows: As ``load_runs`` reads them.
         quiet: Show no progress.
-
-    Yields:
-        The place of a row in ``rows``, and an empty string if it holds; those of one problem
-        follow each other.
     """
-    places = sorted(range(len(rows)), key=lambda place: str(rows[place]["problem"]))
     with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
-        for place in places:
-            row = rows[place]
+        for row in sorted(rows, key=lambda row: str(row["problem"])):
             progress.update(progress.task_ids[0], description=name_run(row))
-            yield place, check_row(row, envs)
+            yield Replay(row["key"], name_run(row), check_row(row, envs))
             progress.advance(progress.task_ids[0])
 
 
 def name_run(row: Json) -> str:
     """Agent, model and seed of a row."""
     return f"{row['label']:.100}, {row['model']:.100}, seed {row['seed']}"
-
-
-MAX_INTERVALS = 2.0
-"""Largest difference of two agreeing measurements, in half-widths of both. Hand-tuned."""
-MAX_DIFFERENCE = 0.5
-"""Relative difference above which noise is no explanation, however large a row's own noise.
-Hand-tuned."""
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
@@ -167,20 +206,12 @@ def simulate_again(
     row: Json, task: Task, bench_env: BenchEnv, finalist: Finalist, envs: BenchEnvs
 ) -> dict[str, Any]:
     """Expected values of the fields of a simulated row that its placement determines."""
-    measurement = finalist.measurement
-    values: dict[str, Any] = {
-        "latency_ms": measurement.latency_ms,
-        "latency_p90_ms": measurement.latency_p90_ms,
-        "speedup": finalist.speedup,
-        "speedup_vs_best_single": finalist.speedup_vs_best_single,
-        "noise": finalist.noise,
-        "n_submodels": measurement.n_submodels,
-        "n_submodels_expected": measurement.n_submodels_expected,
-    }
+    found = describe_finalist(finalist)
+    values = {name: found[name] for name in REPLAYED}
     if abs(finalist.speedup_vs_best_single - 1.0) >= MIN_GAIN:
         values["beats_best_single"] = finalist.beats_best_single
     if row["greedy_latency_ms"] is not None and not task.env_kwargs.get("noise"):
-        reference_ms = measurement.latency_ms * finalist.speedup
+        reference_ms = found["latency_ms"] * finalist.speedup
         values["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
     if row["scored_ms"] is not None:
         placement = Placement.of(bench_env.base.problem, finalist.assignment, bench_env.base.graph)

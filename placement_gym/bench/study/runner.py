@@ -1,41 +1,56 @@
-"""Run what is missing of a study, and keep every row."""
+"""Run what is missing of a study, keep every row, and publish them."""
 
 from __future__ import annotations
 
+import json
+import lzma
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
-from rich.progress import Task as ProgressTask
-from rich.text import Text
 
-from placement_gym.base import begin, join_words, make_output_folder, make_printable, progress_bar
+from placement_gym.base import (
+    EXECUTORS,
+    UserError,
+    begin,
+    check_choice,
+    check_positive,
+    join_words,
+    make_output_folder,
+    progress_bar,
+    write_bytes,
+)
 from placement_gym.bench.run import (
+    PACKED_ROWS,
     ROWS,
     AgentSpec,
     BenchEnvs,
     Json,
+    OnEvaluation,
+    Task,
     append_row,
+    describe_devices,
+    expand_variables,
     load_runs,
     lock_folder,
 )
-from placement_gym.bench.study.checks import (
-    check_names,
-    choose_executor,
-    first_of_each_problem,
-    make_every_environment,
+from placement_gym.bench.study.executors import (
+    OutageError,
+    Runs,
+    run_in_workers,
+    run_serially,
 )
-from placement_gym.bench.study.executors import Executor, OutageError, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task, describe_devices
+from placement_gym.bench.study.spec import Study, one_of_each_problem
 
 STUDY = "study.yaml"
 """The study that a folder holds the results of, so that what is missing can be seen and run."""
+Runner = Callable[[Sequence[Task], OnEvaluation], Runs]
+TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
+"""The executors that an option is for."""
 
 
 def run_study(
@@ -77,22 +92,61 @@ def run_study(
         KeyboardInterrupt: The run was interrupted; finished rows are kept, as the message says.
     """
     # What would fail in every run fails now, before hours of them.
-    check_names(study)
+    study.check()
     kind, workers = choose_executor(study, executor, workers, address, timeout_s)
+    limit_s = timeout_s or TASK_TIMEOUT_S
     tasks, folder = study.tasks(), make_output_folder(out)
     missing = find_missing(tasks, folder, retry_failed)
     with BenchEnvs() as envs:
         # Ray's workers make their own: this process need not have the devices.
-        if kind != "ray":
-            make_every_environment(missing, envs)
+        for task in one_of_each_problem(missing) if kind != "ray" else ():
+            for problem in filter(None, (task, task.elsewhere)):
+                envs.get(problem.env, problem.make_kwargs)
         if missing:
             with lock_folder(folder):
                 study.save(folder / STUDY)
-            timeout_s = timeout_s or TASK_TIMEOUT_S
-            with closing(make_executor(kind, study, envs, workers, address, timeout_s)) as made:
-                run_tasks(tasks, missing, folder, made, quiet=quiet)
+            runners: dict[str, Runner] = {
+                "serial": partial(run_serially, envs=envs),
+                "processes": partial(run_in_workers, make=partial(Processes, workers, limit_s)),
+                "ray": partial(
+                    run_in_workers, make=partial(Ray, address, study.variables, limit_s)
+                ),
+            }
+            run_tasks(tasks, missing, folder, runners[kind], quiet=quiet)
     by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
+
+
+def choose_executor(
+    study: Study,
+    name: str,
+    workers: int | None,
+    address: str | None,
+    timeout_s: float | None = None,
+) -> tuple[str, int | None]:
+    """The executor's name and its processes, of which a measured study has one.
+
+    Raises:
+        UserError: The name is unknown, or an option does not go with it.
+    """
+    check_choice("executor", name, EXECUTORS)
+    if workers is not None and workers < 1:
+        raise UserError(f"workers must be at least 1, not {workers}")
+    if name == "auto":
+        name, workers = "processes", workers or (1 if study.measured else None)
+    if name == "processes" and workers != 1 and study.measured:
+        raise UserError(
+            "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
+            "'ray'"
+        )
+    settings = {"workers": workers, "address": address, "timeout_s": timeout_s}
+    for option, value in settings.items():
+        if value is not None and name not in TAKES[option]:
+            takes = " or ".join(map(repr, TAKES[option]))
+            raise UserError(f"{option} is for executor {takes}, not for {name!r}")
+    if timeout_s is not None:
+        check_positive("timeout_s", timeout_s)
+    return name, workers
 
 
 def find_missing(tasks: Sequence[Task], folder: Path, retry_failed: bool = False) -> list[Task]:
@@ -106,12 +160,23 @@ def run_tasks(
     tasks: Sequence[Task],
     missing: Sequence[Task],
     folder: Path,
-    executor: Executor,
+    run: Runner,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
+    on_evaluation: OnEvaluation = lambda speedup: None,
     quiet: bool = False,
     above: RenderableType | None = None,
 ) -> None:
     """Run tasks and add each row to the folder's results as it ends.
+
+    Args:
+        tasks: All runs.
+        missing: Those of them that are done now.
+        folder: Of the results.
+        run: What runs them.
+        on_row: Called with each row after it is kept.
+        on_evaluation: Called after each evaluation.
+        quiet: Show no progress.
+        above: Shown above the progress bar.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
@@ -127,20 +192,25 @@ def run_tasks(
     ):
         bar = progress.tasks[0]
         begin(progress, n_done)
-        executor.on_evaluation = partial(count_evaluation, bar)
+
+        def count(speedup: float | None) -> None:  # so cheap that no wall time shows it
+            bar.fields["count"] += 1
+            on_evaluation(speedup)
+
         try:
-            for task, row in run_all(missing, executor):
-                append_row(folder / ROWS, row)
-                n_done += 1
-                n_evaluations += row["evaluations"]
-                label = AgentSpec(task.agent, task.kwargs).label
-                progress.update(
-                    bar.id,
-                    completed=n_done,
-                    count=n_evaluations,
-                    description=f"{label} on {Path(task.model).stem} done",
-                )
-                on_row(task, row)
+            with closing(run(missing, count)) as ended:
+                for task, row in ended:
+                    append_row(folder / ROWS, row)
+                    n_done += 1
+                    n_evaluations += row["evaluations"]
+                    label = AgentSpec(task.agent, task.kwargs).label
+                    progress.update(
+                        bar.id,
+                        completed=n_done,
+                        count=n_evaluations,
+                        description=f"{label} on {Path(task.model).stem} done",
+                    )
+                    on_row(task, row)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(describe_kept(n_done, len(tasks), folder)) from None
         except OutageError as error:
@@ -154,51 +224,48 @@ def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
     return f"{n_done} of {n_runs} runs are in {folder / ROWS}; rerun the command to continue"
 
 
-def count_evaluation(bar: ProgressTask) -> None:
-    """Count an evaluation; so cheap that it does not show in the wall time of a run."""
-    bar.fields["count"] += 1
-
-
-def make_executor(
-    name: str,
-    study: Study,
-    envs: BenchEnvs,
-    workers: int | None,
-    address: str | None,
-    timeout_s: float,
-) -> Executor:
-    if name == "ray":
-        return Ray(address, study.variables, timeout_s)
-    if name == "processes":
-        return Processes(workers, timeout_s)
-    return Serial(envs)
-
-
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
     n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
-    agents = ", ".join(spec.label for spec in study.specs)
     problems = [
         f"{Path(task.model).stem} on {describe_devices(task.devices)}"
-        for task in first_of_each_problem(tasks)
+        for task in one_of_each_problem(tasks)
     ]
-    trusted = [f"it {join_words(study.needs_trust)}"] if study.needs_trust else []
-    return "\n".join(
-        [
-            f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
-            f"agents: {agents}",
-            f"problems ({study.env}): {'; '.join(problems)}",
-            f"seeds: {', '.join(map(str, study.all_seeds))}",
-            *trusted,
-        ]
-    )
+    lines = [
+        f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
+        f"agents: {', '.join(spec.label for spec in study.specs)}",
+        f"problems ({study.env}): {'; '.join(problems)}",
+        f"seeds: {', '.join(map(str, study.all_seeds))}",
+        *([f"it {join_words(study.needs_trust)}"] if study.needs_trust else []),
+    ]
+    return "\n".join(lines)
 
 
-def summarize_study(rows: Sequence[Json], out: str | Path) -> tuple[dict[str, Any], Text]:
-    """The number and the file of a study's rows, as JSON and as a line."""
-    failed, file = sum(bool(row["error"]) for row in rows), f"{out}/{ROWS}"
-    remedy = ": --retry-failed runs them again" if failed else ""
-    line = f"{len(rows)} rows in {file}, {failed} of them failed{remedy}"
-    document = {"rows": len(rows), "failed": failed, "file": file}
-    return document, Text(make_printable(line), no_wrap=True, overflow="ignore")
+def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
+    """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
+
+    Returns:
+        The file, and how many of the study's runs it lacks.
+
+    Raises:
+        UserError: There are no results of this study, or the file cannot be written.
+    """
+    tasks, by_key = study.tasks(), {row["key"]: row for row in load_runs(Path(results))}
+    rows = [leave_out_machine(by_key[task.key]) for task in tasks if task.key in by_key]
+    if not rows:
+        raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    path = make_output_folder(out) / PACKED_ROWS
+    write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+    return path, len(tasks) - len(rows)
+
+
+def leave_out_machine(row: Json) -> Json:
+    """The row without the machine's name, with the model's path as the study names it."""
+    model = json.loads(row["problem"])[2]
+    error = row["error"]
+    if "$" in model:
+        error = error.replace(expand_variables(model), model)
+    env_kwargs = row["env_kwargs"] | {"model": model}
+    return row | {"host": "", "env_kwargs": env_kwargs, "error": error}

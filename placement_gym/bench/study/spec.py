@@ -21,8 +21,7 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.base.schemas import StudyFields, check, parse_yaml, refuse_file
-from placement_gym.bench.run import AgentSpec, check_labels
-from placement_gym.bench.study.task import VARIABLE, Task
+from placement_gym.bench.run import VARIABLE, AgentSpec, Task, check_labels, is_measured
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
 ROLES = (TEST, VALIDATION, TRAIN)
@@ -121,6 +120,24 @@ class Study:
         values["models"] = list(map(str, self.models))
         write_text(path, yaml.safe_dump(to_plain(values), sort_keys=False, allow_unicode=True))
 
+    def check(self) -> None:
+        """Raise a ``UserError`` if an agent, environment or variable of a path is unknown."""
+        for spec in self.specs:
+            spec.check()
+        for task in one_of_each_problem(self.tasks()):
+            _ = task.make_kwargs
+        _ = self.measured
+
+    @property
+    def measured(self) -> bool:
+        """True if any of its latencies are measured.
+
+        Raises:
+            UserError: An environment is unknown.
+        """
+        envs = {self.env, self.score_on.get("env", self.env)}
+        return any(is_measured(env) for env in sorted(envs))
+
     @property
     def needs_trust(self) -> list[str]:
         """Parts of a sentence on what it does besides placing: own code, libraries, and logs."""
@@ -189,6 +206,11 @@ class Study:
         return list({task.key: task for task in tasks}.values())
 
 
+def one_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
+    """A run of each problem, in their order."""
+    return [*{task.problem: task for task in tasks}.values()]
+
+
 def find_study(study: str | Path) -> Path:
     """The YAML file of a study, given as a path or as the name of one in the package.
 
@@ -235,11 +257,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def check_entries(role: str, entries: Any) -> Sequence[Any]:
-    """Raise unless the entries of a role are a list of models or ``{model, devices}``.
-
-    Raises:
-        UserError: The message says what is valid.
-    """
+    """Raise a ``UserError`` unless the entries are a list of models or ``{model, devices}``."""
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise UserError(f"{role} must be a list of models, not {entries!r}")
     for entry in entries:

@@ -17,10 +17,10 @@ from placement_gym.bench.run import (
     Json,
     OnEvaluation,
     Row,
+    Task,
     describe_error,
     run_agent,
 )
-from placement_gym.bench.study.task import Task
 from placement_gym.problem import Placement
 
 

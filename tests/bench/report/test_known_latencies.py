@@ -9,15 +9,9 @@ import pytest
 from studies import study
 
 from placement_gym.bench.known import VALUES, identify_row, load_values
-from placement_gym.bench.report import find_known_latencies
-from placement_gym.bench.report.known_latencies import (
-    FILE,
-    KnownLatencies,
-    find_recorded,
-    load_known_latencies,
-    reopen_env,
-)
-from placement_gym.bench.run import AgentSpec, BenchEnv, BenchEnvs, Json, run_agent
+from placement_gym.bench.report import KnownLatencies, load_known_latencies
+from placement_gym.bench.report.known_latencies import FILE, find_recorded, reopen_env
+from placement_gym.bench.run import BenchEnvs, Json
 from placement_gym.bench.study.worker import run_task
 from placement_gym.version import VERSION
 
@@ -27,13 +21,13 @@ def test_device_that_cannot_hold_the_model_is_no_best_single(
     weight_share: float, tmp_path: Path
 ) -> None:
     devices = [{"name": name, "weight_share": weight_share} for name in ("CPU", "GPU")]
-    kwargs = {"model": "tiny", "devices": devices}
-    bench_env = BenchEnv.make("DevicePlacementSim-v0", kwargs, tmp_path)
-    row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=20)
-    known = find_known_latencies(bench_env, [row.to_json() | {"problem": "toy"}])
-    base = bench_env.base
-    fastest_ms = base.backend.evaluate(base.problem.single(0)).reference_ms
-    fastest_ms /= base.singles.fastest().speedup
+    task = study(models=["tiny"], devices=[devices], agents=["random"], budget=20).tasks()[0]
+    with BenchEnvs() as envs:
+        row = run_task(task, envs)
+        (known,) = load_known_latencies([row], {task.problem: task}, tmp_path, envs).values()
+        base = envs.get(task.env, task.make_kwargs).base
+        fastest_ms = base.backend.evaluate(base.problem.single(0)).reference_ms
+        fastest_ms /= base.singles.fastest().speedup
     assert known.best_single_ms == (pytest.approx(fastest_ms) if weight_share == 1.0 else None)
 
 

@@ -14,10 +14,14 @@ import pytest
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import show_waiting
 from placement_gym.bench.report import warn_if_busy
-from placement_gym.bench.report.announcement import estimate_minutes
-from placement_gym.bench.report.live_table import BASE, STRIP_WIDTH, Line, draw_strip
-from placement_gym.bench.run import BenchEnv
-from placement_gym.bench.study import Task
+from placement_gym.bench.report.live_table import (
+    BASE,
+    STRIP_WIDTH,
+    Line,
+    draw_strip,
+    estimate_minutes,
+)
+from placement_gym.bench.run import BenchEnv, Task
 from placement_gym.cli import main
 from placement_gym.problem import Placement
 

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from studies import REPORTED, read_rows
 
-from placement_gym.bench.report import StudyResults, choose_score_reference
-from placement_gym.bench.report.known_latencies import KnownLatencies, load_known_latencies
+from placement_gym.bench.report import (
+    KnownLatencies,
+    StudyResults,
+    choose_score_reference,
+    load_known_latencies,
+)
 from placement_gym.bench.run import BenchEnvs
 
 

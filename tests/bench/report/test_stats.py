@@ -58,7 +58,10 @@ def test_failed_run_loses_and_a_missing_one_does_not_play() -> None:
 def test_a_profile_is_the_share_of_runs_with_at_least_a_score() -> None:
     scores = np.array([[0.5, 1.0], [0.75, 0.0], [np.nan, np.nan]])
     thresholds = np.array([0.1, 0.6, 0.8, 1.0])
-    np.testing.assert_allclose(performance_profile(scores, thresholds), [0.75, 0.5, 0.25, 0.25])
+    share, low, high = performance_profile(scores, thresholds)
+    np.testing.assert_allclose(share, [0.75, 0.5, 0.25, 0.25])
+    assert (low <= share).all()
+    assert (share <= high).all()
 
 
 def mean(scores: FloatArray) -> FloatArray:

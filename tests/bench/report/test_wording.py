@@ -10,8 +10,7 @@ import pytest
 
 from placement_gym.base import format_ms
 from placement_gym.bench import compare
-from placement_gym.bench.report import state_verdict
-from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report import KnownLatencies, state_verdict
 from placement_gym.bench.report.problems import format_wins
 from placement_gym.bench.report.wording import (
     describe_memory_error,

@@ -65,8 +65,8 @@ def test_repairs_beyond_a_budget_are_not_those_of_later_evaluations(bench_env: B
     backend.budget = 3
     backend.note_repairs(np.zeros(1, dtype=np.bool_))
     backend.evaluate_batch(rows[:1])
-    report = backend.report()
-    assert (report.evaluations, report.repaired) == (3, 2)
+    described = backend.describe(backend.evaluations)
+    assert (described["evaluations"], described["repaired"]) == (3, 2)
 
 
 def test_changing_an_agents_array_later_changes_no_history(bench_env: BenchEnv) -> None:

@@ -19,12 +19,11 @@ from processes import find_processes
 from studies import VALUES, study, timeless
 
 from placement_gym.base.processes import ChildNotStartedError
-from placement_gym.bench.run import BenchEnvs, Json
+from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation, Task
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import Serial, Study, Task, processes, run_study, runner
+from placement_gym.bench.study import Study, processes, run_serially, run_study, runner
 from placement_gym.bench.study.executors import (
     MAX_ATTEMPTS,
-    Executor,
     OutageError,
     WorkerLost,
     WorkersMissing,
@@ -71,12 +70,14 @@ def test_processes_give_the_rows_of_a_serial_run_each_on_one_thread(
     assert torch.get_num_threads() == threads
 
 
-class Unreliable(Serial):
-    """Loses some tasks before it does them."""
+class Unreliable:
+    """Runs tasks here, one by one, and loses some before it does them."""
+
+    slots = 1
 
     def __init__(self, losses: dict[str, int], loss: type[WorkerLost] = WorkerLost) -> None:
-        super().__init__(BenchEnvs())
-        self.losses, self.loss = losses, loss
+        self.envs, self.losses, self.loss = BenchEnvs(), losses, loss
+        self.on_evaluation: OnEvaluation = lambda speedup: None
 
     def submit(self, task: Task) -> Any:
         return lambda: self.attempted(task)
@@ -87,6 +88,9 @@ class Unreliable(Serial):
     def result(self, handle: Any) -> Json:
         row: Json = handle()
         return row
+
+    def close(self) -> None:
+        self.envs.close()
 
     def attempted(self, task: Task) -> Json:
         if self.losses.get(task.key, 0):
@@ -110,7 +114,7 @@ def test_runs_without_a_worker_are_no_results_and_done_on_resume(
     small = study(models=["tiny"], seeds=1)
     keys = [task.key for task in small.tasks()]
     outage = Unreliable({keys[0]: MAX_ATTEMPTS, keys[2]: MAX_ATTEMPTS}, WorkersMissing)
-    monkeypatch.setattr(runner, "make_executor", lambda *_: outage)
+    monkeypatch.setattr(runner, "Processes", lambda *_: outage)
     with pytest.raises(OutageError, match=r"power cut; 1 of 3 runs are in .*rerun the command"):
         run_study(small, tmp_path, quiet=True)
     assert [row["key"] for row in rows_file.load_runs(tmp_path)] == [keys[1]]
@@ -328,11 +332,11 @@ def wait_until(condition: Any, seconds: float = 60.0) -> None:
 def test_interrupt_keeps_finished_rows_and_says_how_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt_after_two(tasks: Sequence[Task], executor: Executor) -> Iterator[Any]:
-        yield from itertools.islice(run_all(tasks, executor), 2)
+    def interrupt_after_two(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        yield from itertools.islice(run_serially(*args, **kwargs), 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run_all", interrupt_after_two)
+    monkeypatch.setattr(runner, "run_serially", interrupt_after_two)
     with pytest.raises(KeyboardInterrupt, match=r"2 of 9 runs .* rerun the command to continue"):
         run_study(study(models=["tiny"]), tmp_path, "serial", quiet=True)
     monkeypatch.undo()

@@ -14,8 +14,9 @@ from studies import REPORTED, read_rows, study, write_rows
 
 from placement_gym.backends import Finalist, Measurement
 from placement_gym.base import UserError
+from placement_gym.bench.run import read_make_kwargs
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import Study, publish_rows, read_make_kwargs, run_study, validate
+from placement_gym.bench.study import Study, publish_rows, run_study, validate
 from placement_gym.bench.study.row_checks import compare_measurements
 
 

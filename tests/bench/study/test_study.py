@@ -19,7 +19,7 @@ from placement_gym.base import FileError, warn_user
 from placement_gym.bench import compare
 from placement_gym.bench.run import BenchEnv, BenchEnvs, load_agent
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import Serial, describe_study, run_study, validate
+from placement_gym.bench.study import describe_study, run_serially, run_study, validate
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli import main
 from placement_gym.envs import placement_env
@@ -191,10 +191,9 @@ def test_a_comparison_shares_measurements_within_a_seed_only(
 ) -> None:
     cleared: list[str] = []
     monkeypatch.setattr(BenchEnv, "clear_caches", lambda bench_env: cleared.append("cleared"))
-    sharing, apart = Serial(envs, share_within_seed=True), Serial(envs)
     first, second = study(models=["tiny"], agents=["single-device"], seeds=2).tasks()
-    for executor, expected in ((sharing, 2), (apart, 4)):
+    for share, expected in ((True, 2), (False, 4)):
         cleared.clear()
-        for task in (first, first, second, second):
-            executor.submit(task)
+        tasks = (first, first, second, second)
+        assert len([*run_serially(tasks, lambda _: None, envs, share_within_seed=share)]) == 4
         assert len(cleared) == expected

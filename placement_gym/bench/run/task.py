@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from placement_gym.base import UserError, is_path
-from placement_gym.bench.run import compute_key, describe_problem, read_run
+from placement_gym.base import UserError, is_path, to_plain
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -41,15 +42,26 @@ class Task:
     budget: int
     score_on: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Task:
+        """The task that made a row; its environment is that of the row's problem."""
+        env, env_kwargs, model, devices = json.loads(row["problem"])
+        own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
+        return cls(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
+
     @property
     def key(self) -> str:
         """Sixteen hex digits of all fields: equal tasks are one run."""
-        return compute_key(vars(self))
+        # An empty `score_on` is left out, so that keys of studies without one stay what they were.
+        fields = {name: value for name, value in vars(self).items() if value or name != "score_on"}
+        text = json.dumps(to_plain(fields), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def problem(self) -> str:
         """The problem as JSON: environment, its arguments, model, devices."""
-        return describe_problem(vars(self))
+        parts = [self.env, self.env_kwargs, self.model, self.devices]
+        return json.dumps(to_plain(parts), sort_keys=True)
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
@@ -74,11 +86,6 @@ class Task:
             env_kwargs=changes,
             score_on={},
         )
-
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Task:
-        """The task that made a row."""
-        return cls(**read_run(row))
 
 
 def expand_variables(path: str) -> str:
