@@ -129,7 +129,7 @@ def check_inputs(request: Request, model: ov.Model) -> None:
 
     Raises:
         UserError: The values of an input decide what the model computes, such as the number of
-            iterations of a loop, so that the user has to state them.
+            iterations of a loop: the user has to state them.
     """
     given = request.own.samples[0] if request.own.samples else ()
     # What generated integers mean may depend on sizes, as a length in full does.

@@ -39,7 +39,7 @@ class Step:
     Attributes:
         past: Tokens before it.
         new: Tokens that it reads.
-        grows: Whether the state holds each token, so that masks count those of the past as well.
+        grows: Whether the state holds each token: masks then count those of the past as well.
     """
 
     past: int
@@ -239,7 +239,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     """Nodes by name with the static shapes that they have at a step of a scenario.
 
     Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
-    ``Assign``, so that the state has a length.
+    ``Assign``: the state has a length then.
 
     Raises:
         UserError: A dimension stays dynamic at the scenario's lengths.

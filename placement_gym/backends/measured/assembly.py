@@ -44,20 +44,16 @@ def build_measured_backend(
     if tolerance is not None:
         check_positive("tolerance", tolerance)
     restrict = parse_constraints(constraints)
-
-    def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
-        units = group_inspected(model, spec, inspection)
-        check_inputs(units.graph.request, model)
-        supported = find_supported(units, inspection.operators)
-        supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
-        return restrict(Problem(units, devices, supported))
-
     if isolate:
         # OpenVINO may crash while it reads or compiles the model: that must not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
         model, inspection = load_and_inspect_here(spec, devices)
-    problem = make_problem(model, inspection)
+    units = group_inspected(model, spec, inspection)
+    check_inputs(units.graph.request, model)
+    supported = find_supported(units, inspection.operators)
+    supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
+    problem = restrict(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     process = EngineProcess(
         spec.with_loaded_model(model), Recipe.of(problem, split, tolerance), timeout_s
@@ -100,7 +96,7 @@ def load_and_inspect(
 ) -> tuple[ov.Model, Inspection]:
     """Load a model, and inspect it in a separate process.
 
-    A file is read in that process first, so that a crash of OpenVINO does not end this one.
+    A file is read in that process first: a crash of OpenVINO does not end this one.
     With ``exclusive`` the model is compiled only while no other process measures.
 
     Raises:
@@ -135,7 +131,7 @@ def inspect_and_group(spec: ModelSpec) -> Units:
     """Group the operators of a model that OpenVINO has to compile or to run for that.
 
     It does for ``"fused"`` units, the primitives that the CPU executes, and for sizes that the data
-    decide. Nothing is measured, so that it does not wait for other processes that measure.
+    decide. Nothing is measured, and no other process that measures is waited for.
 
     Raises:
         EngineError: The CPU cannot compile the model.

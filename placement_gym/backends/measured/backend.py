@@ -1,4 +1,4 @@
-"""The measured backend: it asks an engine, again where that fails, and keeps what it found."""
+"""The measured backend: it asks an engine, again after failures, and records measurements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MeasuredBackend:
         protocol: How often things run.
 
     Attributes:
-        alias: Whether devices get alias names, so that HETERO keeps submodels apart.
+        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         session: Findings of earlier measurements.
         on_rounds: See ``OnRounds``.
         owns_engine: Whether ``close`` ends the engine.
@@ -182,7 +182,7 @@ class MeasuredBackend:
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        with self.engine.separate(self.on_rounds) as engine:
+        with self.engine.start_fresh(self.on_rounds) as engine:
             backend = copy(self)
             backend.engine = engine
             measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
@@ -301,12 +301,8 @@ class MeasuredBackend:
         return self.problem.infeasibility(assignment)
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        device_bytes = np.stack(
-            [self.problem.memory_bytes(assignment) for assignment in assignments]
-        )
-        excess = self.problem.memory.excess(device_bytes).sum(axis=1).astype(np.int64)
-        shares: FloatArray = excess / np.maximum(device_bytes.sum(axis=1), 1)
-        return shares
+        device_bytes = np.stack([*map(self.problem.memory_bytes, assignments)])
+        return self.problem.memory.excess_shares(device_bytes)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """Zeros, as start times are not measured; see ``Backend.start_ms``."""

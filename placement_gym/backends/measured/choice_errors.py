@@ -1,7 +1,7 @@
 """Errors of choices: how far the values that were chosen are from those that should have been.
 
-A device of lower precision may choose another one of two values that are nearly equal. Its indices
-differ then, which says nothing; the values behind them, as the reference computes them, say all.
+A device of lower precision may choose another one of two values that are nearly equal. That its
+indices differ then is no error: the values at these indices, computed by the reference, decide.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from placement_gym.base import FloatArray
 Array = NDArray[Any]
 Arrays = Sequence[Array]
 Outputs = Mapping[int, Array]
-"""By their index; one that is not known lacks."""
+"""Index -> output, of those that are known."""
 Attributes = Mapping[str, Any]
 Error = Callable[[Arrays, Outputs, Attributes, float], float]
 """The relative error of an operator's outputs, by their index, on the reference's inputs and with
-its attributes. Where an error is no number, it is 0 or ``WRONG``, given a limit of that of values.
-"""
+its attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
 WRONG = 1.0
 """The relative error of indices that no rounding explains."""
 

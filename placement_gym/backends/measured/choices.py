@@ -137,7 +137,7 @@ def is_whole(port: ov.Output) -> bool:
 
 
 class ChoosingModel:
-    """A model and its choices, which it can return, and take from another run.
+    """A model and its choices: variants that return them, or take those of another run.
 
     Args:
         model: A model with unique names; it is not changed.

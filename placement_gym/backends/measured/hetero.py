@@ -47,7 +47,7 @@ class HeteroPartition:
     ) -> HeteroPartition:
         """Cut a graph into submodels, each on one device.
 
-        HETERO tells submodels apart by device name alone and over-splits when two neighbours
+        HETERO distinguishes submodels by device name alone and over-splits when two neighbours
         share one. With ``alias``, neighbours on one device get different names of it, where its
         plugin can be registered twice.
         """

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.backend import MeasuredBackend
 
 PROFILE_METHOD = 3
-"""Version of the method: raise it with any change of what is measured or written, so that older
-files are not read."""
+"""Version of the method: raise it with any change of what is measured or written, which older files
+do not have."""
 
 
 def load_or_measure(
@@ -77,8 +77,9 @@ def is_disturbed(table: CostTable) -> bool:
 
 
 def describe_disturbed(table: CostTable) -> str:
-    share = f"{table.interference:.0%} of the time"
-    return f"the profile was measured while other programs took {share}"
+    return (
+        f"the profile was measured while other programs took {table.interference:.0%} of the time"
+    )
 
 
 def measure_and_keep_profile(backend: MeasuredBackend, quiet: bool, quick: bool) -> CostTable:

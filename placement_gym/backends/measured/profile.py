@@ -212,7 +212,7 @@ def fit_costs(
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    # Each latency relative to its own reference, so that the machine's drift drops out.
+    # Each latency relative to its own reference: the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
     # A latency is a sum: scaled work of each device, crossings, megabytes of links, submodels.
     design = np.array(

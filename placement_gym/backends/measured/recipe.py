@@ -17,14 +17,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A problem and its way of splitting, JSON-able but for the model.
+    """What a process needs to build a worker, apart from the model.
 
     Attributes:
         name: Name of the model.
         devices: Their specifications.
         unit_of: Operator -> unit.
         supported: (n_units, n_devices) whether the device runs the unit.
-        split: Way of splitting.
+        split: See ``placement_gym.compile_model``.
         operators: Fingerprint of the graph.
         tolerance: See ``MeasuredEnv``.
         found: Shapes that the data decide, see ``Inspection``.

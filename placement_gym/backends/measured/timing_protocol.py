@@ -18,8 +18,8 @@ class TimingProtocol:
     With objective ``"throughput"`` a repetition is a window of requests in flight.
 
     Attributes:
-        warmup: Largest number of inferences before the first counted one, beside the first of all,
-            with which outputs are compared; they end when times stop falling.
+        warmup: Largest number of inferences between the first of all, whose outputs are compared,
+            and the first counted one; they end when times stop falling.
         repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         racing: Stop as soon as a placement is clearly slower than the best so far.

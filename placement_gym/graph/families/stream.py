@@ -21,7 +21,7 @@ MIN_UNITS, MAX_UNITS, MAX_EDGES, MAX_DEVICES = 50, 800, 2000, 5
 UNLIMITED = 0.25
 """Share of problems without limits; in the others GPUs hold .8 to 2 models together."""
 STREAM = 36
-"""Second part of the seeds, so that problems are others than those of ``problems.make_problem``."""
+"""Second part of the seeds: problems differ from those of ``problems.make_problem``."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class StreamProblems:
     Attributes:
         families: Of graphs; None takes ``TRAINED``, and for the test split ``UNSEEN``, too.
         sizes: Fewest and most operators; small graphs are drawn as often as large ones.
-        devices: On which to place; None draws two or four equal GPUs beside a host.
+        devices: On which to place; None draws a host and two or four equal GPUs.
         schedule: What a latency means; empty draws ``"list"`` or ``"event"``.
     """
 

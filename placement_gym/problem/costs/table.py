@@ -30,6 +30,18 @@ with them every bound of a solver."""
 UNITS = ("MB", "ms")
 MAX_SUM = float(2**62)
 """Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
+ARRAYS: dict[str, type] = {
+    "operator_ms": np.float64,
+    "supported": np.bool_,
+    "memory_bytes": np.int64,
+    "transfer_size": np.float64,
+    "link_ms": np.float64,
+    "link_ms_per_size": np.float64,
+    "submodel_ms": np.float64,
+    "host": np.bool_,
+    "repeats": np.int64,
+}
+"""Array of a ``CostTable`` -> the type of its numbers."""
 
 
 class CostMismatchError(UserError):
@@ -283,16 +295,3 @@ def make_array(name: str, values: list[Any], kind: type) -> Any:
         return np.array(values, dtype=kind)
     except ValueError:
         raise UserError(f"the rows of {name} differ in length") from None
-
-
-ARRAYS: dict[str, type] = {
-    "operator_ms": np.float64,
-    "supported": np.bool_,
-    "memory_bytes": np.int64,
-    "transfer_size": np.float64,
-    "link_ms": np.float64,
-    "link_ms_per_size": np.float64,
-    "submodel_ms": np.float64,
-    "host": np.bool_,
-    "repeats": np.int64,
-}
