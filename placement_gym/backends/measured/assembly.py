@@ -27,8 +27,6 @@ from placement_gym.workloads import check_inputs, make_request
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.problem.costs import CostTable
-
 
 def build_measured_backend(
     spec: ModelSpec,
@@ -59,14 +57,7 @@ def build_measured_backend(
         spec.with_loaded_model(model), Recipe.of(problem, split, tolerance), timeout_s
     )
     engine = process if isolate else host_here(model, problem, split, tolerance, process)
-    return MeasuredBackend(engine, problem, read_profile, split, protocol)
-
-
-def read_profile(backend: MeasuredBackend) -> CostTable:
-    """The profile that is kept, or a quick one."""
-    from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-    return load_or_measure(backend, quick=True)
+    return MeasuredBackend(engine, problem, split, protocol)
 
 
 def host_here(
@@ -79,7 +70,7 @@ def host_here(
     from placement_gym.backends.measured.worker import Worker
 
     worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
-    return LocalEngine(worker, elsewhere=process)
+    return LocalEngine(worker, finals_engine=process)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:

@@ -130,11 +130,11 @@ class LocalEngine(Engine):
 
     Args:
         worker: The worker.
-        elsewhere: Measures finalists; None measures them here.
+        finals_engine: Measures finalists; None measures them here.
     """
 
-    def __init__(self, worker: Worker, elsewhere: EngineProcess | None = None) -> None:
-        self.worker, self.elsewhere = worker, elsewhere
+    def __init__(self, worker: Worker, finals_engine: EngineProcess | None = None) -> None:
+        self.worker, self.finals_engine = worker, finals_engine
 
     def __getstate__(self) -> Any:
         """Refuse to pickle: OpenVINO runs in this process.
@@ -156,10 +156,10 @@ class LocalEngine(Engine):
 
     @contextmanager
     def start_fresh(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
-        if self.elsewhere is None:
+        if self.finals_engine is None:
             yield self
             return
-        with self.elsewhere.start_fresh(on_rounds) as engine:
+        with self.finals_engine.start_fresh(on_rounds) as engine:
             yield engine
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base import JsonFile, UserError, is_path, suggest
-from placement_gym.graph import OpGraph, Units, extract_spec, group
+from placement_gym.graph import Units, extract_spec, group
 from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
 from placement_gym.models import GENERATED, ModelSpec
 from placement_gym.problem import Problem
@@ -92,20 +92,15 @@ def check_no_sizes(spec: ModelSpec) -> None:
 
 def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    graph = build_graph(spec.model)
-    if graph is not None:
-        check_no_sizes(spec)
-        return group(graph, "op" if spec.fused else spec.granularity)
-    return group_model(spec)
+    graph = None
+    if isinstance(spec.model, str) and GENERATED.match(spec.model):
+        from placement_gym.graph import build_generated
 
-
-def build_graph(model: object) -> OpGraph | None:
-    """Build the graph that a name describes; None if the argument is a model's."""
-    if not isinstance(model, str) or not GENERATED.match(model):
-        return None
-    from placement_gym.graph import build_generated
-
-    return build_generated(model)
+        graph = build_generated(spec.model)
+    if graph is None:
+        return group_model(spec)
+    check_no_sizes(spec)
+    return group(graph, "op" if spec.fused else spec.granularity)
 
 
 def group_model(spec: ModelSpec) -> Units:
