@@ -125,31 +125,10 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     # By OpenVINO's own names: friendly names may occur again in bodies, whose nodes are no part of
     # the graph, but may read the model's constants.
     index = {node.get_name(): position for position, node in enumerate(nodes)}
-    # Tensors and their readings are separate lists: a tensor that nothing reads has a size, too.
-    source: list[int] = []
-    ports: list[int] = []
-    sizes: list[int] = []
-    tensor: list[int] = []
-    reader: list[int] = []
-    for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
-        for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
-            names_read = [port.get_node().get_name() for port in output.get_target_inputs()]
-            targets = [index[name] for name in names_read if name in index]
-            tensor += [len(source)] * len(targets)
-            reader += targets
-            source.append(position)
-            ports.append(output.get_index())
-            sizes.append(int(np.prod(smallest_shape(sized))) * output.get_element_type().size)
-    producers, read, readers = (np.array(one, dtype=np.int64) for one in (source, tensor, reader))
-    tensors = Tensors(
-        source=producers,
-        port=np.array(ports, dtype=np.int64),
-        size_bytes=np.array(sizes, dtype=np.int64),
-        offsets=np.zeros(len(source) + 1, dtype=np.int64),
-        readers=np.zeros(0, dtype=np.int64),
-    ).read_by(read, readers, producers)
+    tensors = read_tensors(nodes, shaped, index)
     # Two operators have one edge, however many tensors pass between them.
-    edges = distinct_edges(np.stack([producers[read], readers]))
+    tensor, reader = tensors.readings()
+    edges = distinct_edges(np.stack([tensors.source[tensor], reader]))
     parameters = [index[node.get_name()] for node in model.get_parameters()]
     # An operator with bodies holds the weights of all, and computes the one with most work.
     state_bytes, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
@@ -180,6 +159,31 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         outputs=find_outputs(model, index),
         bodies=bodies,
     )
+
+
+def read_tensors(
+    nodes: Sequence[ov.Node], shaped: Sequence[ov.Node], index: Mapping[str, int]
+) -> Tensors:
+    """The tensors that nodes read from each other.
+
+    Args:
+        nodes: In topological order.
+        shaped: The same nodes with known shapes.
+        index: OpenVINO's own name of each node -> its position.
+    """
+    made: list[tuple[int, int, int]] = []
+    readings: list[tuple[int, int]] = []
+    for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
+        for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
+            names = [port.get_node().get_name() for port in output.get_target_inputs()]
+            readings += [(len(made), index[name]) for name in names if name in index]
+            n_bytes = int(np.prod(smallest_shape(sized))) * output.get_element_type().size
+            made.append((position, output.get_index(), n_bytes))
+    source, port, size_bytes = np.array(made, dtype=np.int64).reshape(-1, 3).T
+    tensor, reader = np.array(readings, dtype=np.int64).reshape(-1, 2).T
+    # `read_by` sorts readings, and replaces the empty offsets and readers.
+    unread = Tensors(source, port, size_bytes, offsets=reader[:0], readers=reader[:0])
+    return unread.read_by(tensor, reader, source)
 
 
 def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:

@@ -78,6 +78,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     threshold; each box that scores above its threshold is selected, or overlaps with a selected one
     that does not score less, or as many as are allowed score no less; all within the limit.
     """
+    # Limits that are left out are 0, as in OpenVINO. Each selected box exists and is named once.
     boxes, scores = (array.astype(np.float64) for array in inputs[:2])
     limits = [float(array.max()) for array in inputs[2:5]]
     most, max_overlap, min_score = (*limits, 0.0, 0.0, 0.0)[:3]
@@ -85,6 +86,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     within = (selected >= 0) & (selected < [*scores.shape[:2], scores.shape[2]])
     if not within.all() or len(np.unique(selected, axis=0)) < len(selected):
         return WRONG
+    # The other outputs, scores and number of the selected boxes, agree with them.
     score_slack, box_slack = limit * np.abs(scores).max(), limit * np.abs(boxes).max()
     found = scores[tuple(selected.T)]
     if 1 in outputs and not np.allclose(outputs[1][:, 2], found, rtol=0.0, atol=score_slack):
@@ -93,6 +95,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
         return WRONG
     if attributes["sort_result_descending"] and (np.diff(found) > 2 * score_slack).any():
         return WRONG
+    # For each image and class: boxes that were selected, suppressed, or missed.
     for batch, label in np.ndindex(*scores.shape[:2]):
         own = selected[(selected[:, :2] == (batch, label)).all(axis=1), 2]
         corners = find_corners(boxes[batch], attributes["box_encoding"])
