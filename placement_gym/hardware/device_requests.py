@@ -154,7 +154,7 @@ def check_pools(specs: Sequence[DeviceSpec]) -> None:
     """Raise ``UserError`` if devices of one memory pool state different limits of it."""
     first: dict[str, DeviceSpec] = {}
     for spec in specs:
-        if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):
+        if not spec.memory_pool or not spec.limited:
             continue
         other = first.setdefault(spec.memory_pool, spec)
         if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
@@ -206,6 +206,7 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     match = COUNTS.fullmatch(text)
     if not match:
         return None
+    # By their lengths first, as Python refuses to read numbers of thousands of digits.
     counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
     if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
         raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")

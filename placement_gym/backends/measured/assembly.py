@@ -136,7 +136,7 @@ def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) ->
     graph = extract_spec(model, spec, inspection.found)
     if empty := [name for name, is_empty in graph.find_deciding().items() if is_empty]:
         warn_user(
-            f"{name_first(empty)} found nothing on the sample inputs, so that what follows is "
+            f"{name_first(empty)} found nothing on the sample inputs, so what follows is "
             "timed on empty tensors: give inputs of your own, as in --inputs FILE (inputs=)"
         )
     return group(graph, spec.granularity, inspection.primitives)

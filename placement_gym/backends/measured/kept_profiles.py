@@ -65,7 +65,7 @@ def load_or_measure(
     profile = table or measure_and_keep_profile(backend, quiet, quick)
     if is_disturbed(profile):
         warn_user(
-            f"{describe_disturbed(profile)}, so that placements solved on it may be slower than "
+            f"{describe_disturbed(profile)}, so placements solved on it may be slower than "
             "they could be: measure it again on an idle machine (placement-gym profile --refresh)"
         )
     return profile.in_a_round(backend.problem.units.graph)

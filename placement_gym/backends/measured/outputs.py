@@ -159,7 +159,7 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
         empty = not any(output.size for output in outputs)
         warnings.warn(
             f"the model's outputs {'have no elements' if empty else 'are all zero'} on the sample "
-            "inputs, so that a placement that computes something else may pass: give inputs of "
+            "inputs, so a placement that computes something else may pass: give inputs of "
             "your own, --inputs inputs.npz (inputs='inputs.npz')",
             stacklevel=3,
         )
