@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.base import IntArray
 from placement_gym.graph.bodies import smallest_shape
-from placement_gym.graph.flops import FREE
+from placement_gym.graph.flops import MOVING
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -48,7 +48,7 @@ def list_accessing(node: ov.Node) -> set[str]:
                 if name in names or kind in ("Result", "ShapeOf"):
                     continue
                 names.add(name)
-                if kind in FREE:
+                if kind in MOVING:
                     waiting.append(reader)
     return names
 

@@ -17,7 +17,7 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
-TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
+TESTBED_NAME = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
 OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
 """OpenVINO's names of devices that stand for others."""
 TIGHT_MEMORY_FACTOR = 1.5
@@ -184,7 +184,7 @@ def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
     Raises:
         UserError: There are fewer than two devices, or more than an environment takes.
     """
-    match = TESTBED.fullmatch(text)
+    match = TESTBED_NAME.fullmatch(text)
     if match is None:
         return None
     number = int(match["number"])

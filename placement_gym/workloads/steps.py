@@ -188,6 +188,7 @@ def find_fixed(model: ov.Model) -> list[ov.Output]:
     tokens = (*TOKENS, *GROWING_MASKS, *POSITIONS, *(() if has_decoder_ids else ("input_ids",)))
     unnamed = [port for port in counting if not is_named(port, (*ENCODER, *tokens))]
     sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in fixed}
+    # Each other input is tried with two lengths that no other input has.
     for port in unnamed:
         name = input_names(port)[0]
         trials = [{**sizes, name: input_shape(port, length, {})} for length in LENGTHS]

@@ -126,6 +126,7 @@ def compile_placement(
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
     """Join the compilations of a (2, n_units) pair of placements into what both need together."""
+    # The problem's tensors have the bytes of a whole scenario: tokens move those but the prefill's.
     prefill = prefill_problem(problem)
     n_prefill, prefill_bytes = prefill.traffic(pair[0])
     n_decode, all_bytes = problem.traffic(pair[1])
