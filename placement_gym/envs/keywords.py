@@ -82,9 +82,9 @@ def is_placement_env(spec: EnvSpec) -> bool:
 def not_placement(name: str) -> UserError:
     """Make the error for the id of an environment that does not place one problem's units."""
     *ids, last_id = placement_ids()
-    # Policies of this package's other environments can be compared, by their rewards.
-    remedy = f", or evaluate policies of {name} with Stable-Baselines3's evaluate_policy"
-    remedy = remedy if name.startswith(OWN_IDS) else ""
+    remedy = ""
+    if name.startswith(OWN_IDS):  # policies of Stream and Online are compared by their rewards
+        remedy = f", or evaluate policies of {name} with Stable-Baselines3's evaluate_policy"
     return UserError(
         f"{name} is not a placement environment; use {', '.join(ids)} or {last_id}{remedy}"
     )

@@ -224,7 +224,7 @@ class SimulatedBackend:
         )
 
     def check_times(self) -> None:
-        """Raise ``UserError`` if the reference takes no time, or a placement may: no speed-up."""
+        """Raise ``UserError`` if a placement could take no time, of which there is no speed-up."""
         if self.reference_ms < MIN_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(
