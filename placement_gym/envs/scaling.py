@@ -1,7 +1,7 @@
 """Numbers of order one: how observations hold indices, features and times.
 
-A network that reads observations as they are then sees nothing that saturates it. Policies of this
-package restore indices and times.
+No entry saturates a network that reads observations unchanged. Policies of this package restore
+indices and times.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def reduction(node: ov.Node, outputs: float) -> float:
 
 
 def choice(node: ov.Node, outputs: float) -> float:
-    """What is chosen may be empty: every element is looked at."""
+    """One operation for each element that is compared, however few are chosen."""
     return sum(elements(port) for port in node.inputs())
 
 

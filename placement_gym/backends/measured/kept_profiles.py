@@ -110,12 +110,12 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 
 def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
-    found = [load_kept(path, backend.problem) for path in list_paths(backend, quick)]
+    found = [load_file(path, backend.problem) for path in list_paths(backend, quick)]
     return min((table for table in found if table is not None), key=is_disturbed, default=None)
 
 
-def load_kept(path: Path, problem: Problem) -> CostTable | None:
-    """The costs in a file; a damaged one is renamed. None if there are none."""
+def load_file(path: Path, problem: Problem) -> CostTable | None:
+    """The costs in a file; None if there is none, or it is damaged, and then renamed."""
     if not is_file(path):
         return None
     try:

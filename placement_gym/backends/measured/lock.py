@@ -26,12 +26,10 @@ DEFAULT_PATH = (
 """The same for every process of the machine, whatever its TMPDIR is."""
 SILENT_S = 1.0
 """Seconds of waiting before a message: most measurements of a step are shorter. Hand-tuned."""
-
 MAX_HOLD_S = 1800.0
 """Seconds that one process may hold the lock before waiting processes give up. Hand-tuned."""
 MAX_COMMAND = 120
 """Characters of a command in a message."""
-
 MAX_NOTE_BYTES = 4096
 """Bytes of a note that are read: the folder is shared, and others may write a longer one."""
 

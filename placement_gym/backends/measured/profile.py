@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PLACEMENTS_SEED = 20_202
 """Any, but always the same: a kept profile and a new one are fitted to the same placements."""
-
 MIN_TRANSFER_MS = 0.02
 """Smallest cost of a transfer in an inference. Hand-tuned. With transfers that noise made free,
 solvers cut everywhere."""

@@ -72,11 +72,9 @@ class TimingProtocol:
 
 FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
 """For measurements that a fit averages: many quick ones, none cut short by racing."""
-
 QUICK = TimingProtocol(
     repeats=4, racing=False, final_s=30.0, fit_placements=0, counter_inferences=8
 )
 """For a plan within a minute: rough costs, which a measurement checks."""
-
 FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)
 """For measurements that are compared one by one, as in ``fidelity``."""

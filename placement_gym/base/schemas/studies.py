@@ -37,7 +37,7 @@ def check_list(value: Any) -> Any:
     """Return a list with entries.
 
     Raises:
-        ValueError: It is none; for schemas.
+        ValueError: It is not one; for schemas.
     """
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         example = f", as in [{value}]" if isinstance(value, str) and len(value) < 40 else ""
