@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends import Measurement, check_values, classify
+from placement_gym.backends import EngineFailureError, Measurement, check_values, classify
 from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
@@ -315,14 +315,12 @@ class Worker:
     def check_reference(self) -> None:
         """See ``MeasuredBackend.check_reference``."""
         try:
-            _ = self.reference, self.reference_outputs.expected, self.steady
-        except UserError:
-            raise
-        except Exception as error:
-            failure = classify(error)
+            with classified_failures():
+                _ = self.reference, self.reference_outputs.expected, self.steady
+        except EngineFailureError as failure:
             if not failure.policy.is_result:
-                raise failure from error
-            raise EngineError(f"the reference device does not run: {failure}") from error
+                raise
+            raise EngineError(f"the reference device does not run: {failure}") from failure
 
     @property
     def reference_ms(self) -> float:
