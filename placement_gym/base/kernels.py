@@ -1,4 +1,4 @@
-"""How numba compiles kernels, and the line that says so where the cache on disk has none yet."""
+"""Compilation of kernels by numba, their cache on disk, and the message while one is compiled."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class KernelFiles:
         return hashlib.sha256(self.origin + content).digest()
 
     def load(self, key: object) -> Any:
-        """What was compiled; None if there is none, or it is damaged or of an earlier source."""
+        """Load what was compiled; None if it is missing, damaged or of an earlier source."""
         try:
             written = self.find(key).read_bytes()
         except OSError:

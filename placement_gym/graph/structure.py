@@ -46,7 +46,7 @@ class Structure:
 
     @classmethod
     def of(cls, graph: OpGraph) -> Structure:
-        """What the operators of a graph are and read."""
+        """Make the structure of a graph."""
         names = graph.names
         rows = zip(
             names,

@@ -112,7 +112,7 @@ class MeasuredBackend:
 
     @cached_property
     def comparison_rules(self) -> list[str]:
-        """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
+        """Lines that describe how outputs behind choices are compared; see ``ChoosingModel``."""
         return list(self.ask_again("comparison_rules"))
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:

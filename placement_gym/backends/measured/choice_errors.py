@@ -60,7 +60,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
 
 
 def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
-    """How far real numbers are from the nearest that become the integers, or truth values."""
+    """The distance of real numbers to the nearest that become these integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
         return WRONG

@@ -68,7 +68,7 @@ class HeteroPartition:
 
     @property
     def n_submodels(self) -> int:
-        """Those that are compiled: a device alone takes the unchanged model."""
+        """Number of compiled submodels: a device alone takes the unchanged model."""
         return 1 if len(self.devices) == 1 else len(self.targets)
 
     def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:

@@ -134,7 +134,7 @@ def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
 
 
 def list_paths(backend: MeasuredBackend, quick: bool) -> list[Path]:
-    """Where profiles of a backend may be kept, full ones first."""
+    """Paths where profiles of a backend may be kept, full ones first."""
     kinds = (False, True) if quick else (False,)
     return [profile_path(backend, kind) for kind in kinds]
 

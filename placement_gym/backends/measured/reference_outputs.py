@@ -146,7 +146,7 @@ class ReferenceOutputs:
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
+        """Expected outputs, and errors of choices, for those that ``tapped`` outputs contain."""
         chosen = self.choosing.force(samples, tapped)
         host = self.host
         forced = start_inferences(host.request, self.forced, chosen, host.reporter.on_heartbeat)

@@ -37,7 +37,7 @@ IMAGE, LABEL, SCORE, LEFT = range(4)
 
 @dataclass(frozen=True)
 class Rows:
-    """How an operator that suppresses boxes returns rows, one for each that is left.
+    """The rows that an operator returns which suppresses boxes, one for each that is left.
 
     Attributes:
         columns: Names of the columns of its outputs, by their index.

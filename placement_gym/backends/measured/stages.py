@@ -200,7 +200,7 @@ def compile_cut(
 
 
 def name_prefix(graph: OpGraph, member: Member) -> str:
-    """What names of a union's model begin with; empty for a model that is no union."""
+    """The prefix of names of a union's model; empty for a model that is not a union."""
     return f"{member.name}/" if graph.models else ""
 
 

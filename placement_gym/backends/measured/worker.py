@@ -1,4 +1,4 @@
-"""What compiles and times placements: OpenVINO HETERO, against a single device."""
+"""The worker: it compiles placements with OpenVINO HETERO and times them against one device."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
 """Largest seed of NumPy's legacy generator, which libraries of agents use."""
 MAX_BITS = 64
-"""Of a whole number: Python refuses to print longer ones than 4,300 digits."""
+"""Bits of a whole number: Python refuses to print more than 4,300 digits."""
 MAX_VALUES = 1_000_000
 """Values of a YAML file: aliases of aliases expand a few lines to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
