@@ -2,7 +2,7 @@
 
 What ``__all__`` names is public, here and in ``placement_gym.solvers``; so are the modules
 ``observation``, ``online.rules`` and ``rewards`` of ``envs``. Names are imported when they are
-first used, so that ``import placement_gym`` stays quick; it registers the environments.
+first used, which keeps ``import placement_gym`` quick; it registers the environments.
 """
 
 import lazy_loader

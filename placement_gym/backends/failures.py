@@ -49,7 +49,6 @@ POLICIES = {
     Kind.DEAD: Consequence((0.0,), restart=True, remembered=True),
     Kind.INVALID_VALUE: Consequence((0.0, 0.5), remembered=True),
 }
-
 PATTERNS = (
     # The memory of a device is a limit of the placement; the host's is shared with others.
     (Kind.INFEASIBLE, r"CL_MEM_OBJECT_ALLOCATION_FAILURE|CL_INVALID_BUFFER_SIZE"),

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 PENALTY = 10.0
 """Latency of an infeasible placement in reference latencies. Hand-tuned."""
 STEEPNESS = 9.0
-"""Additional penalties of a placement whose bytes are all in excess. Hand-tuned so fewer excess
-bytes are better at every size."""
+"""Additional penalties of a placement whose bytes are all in excess. Hand-tuned: fewer excess bytes
+are better at every size."""
 OPTIONAL = ("requests", "streams", "models_ms")
-"""Fields of some measurements only."""
+"""Fields that are None unless throughput was measured."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Measurement:
             usually have, as a fraction.
         parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
             that of the whole scenario: about ``prefill_ms``, and for each token ``token_ms``, the
-            mean of its run; and ``handover_ms``, to hand the state over, where prompts run under
-            one placement and tokens under another.
+            mean of its run; and ``handover_ms``, to copy the state, where prompts run under one
+            placement and tokens under another.
         requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
             Latencies are then the time between two results.
         streams: Inferences that a device ran at a time, for throughput.
@@ -108,11 +108,8 @@ class Measurement:
 
     def to_json(self) -> dict[str, Any]:
         """All fields, for a file or another process; without those that do not apply."""
-        return {
-            key: value
-            for key, value in asdict(self).items()
-            if value is not None or key not in OPTIONAL
-        }
+        values = asdict(self).items()
+        return {key: value for key, value in values if value is not None or key not in OPTIONAL}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Measurement:

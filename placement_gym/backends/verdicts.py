@@ -173,7 +173,7 @@ class Finals:
     ) -> dict[bytes, Measurement]:
         """Measurements relative to the reference device if that is the faster single device.
 
-        The reference is a single device, so that the best of these is not slower. If the one that
+        The reference is a single device, and the best of these cannot be slower. If the one that
         was taken for the best is, the reference takes its place; all were measured together.
 
         Args:

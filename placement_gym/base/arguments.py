@@ -16,7 +16,7 @@ SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 MAX_INTEGER = 2**62
-"""Largest integer argument: half of int64, so that a sum does not overflow."""
+"""Largest integer argument: half of int64, of which a sum does not overflow."""
 MAX_HORIZON = 2**31 - 1
 """Largest horizon: that of int32."""
 MAX_NOISE = 10.0
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> None:
     """Raise unless the value is an integer from ``least`` to ``most``."""
-    integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not integer or not least <= value <= most:
-        bound = f"of at most {most}" if integer and value > most else f"of at least {least}"
-        raise UserError(f"{name} must be an integer {bound}, not {shown(value)}")
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or not least <= value <= most:
+        bound = f"of at most {most}" if is_integer and value > most else f"of at least {least}"
+        raise UserError(f"{name} must be an integer {bound}, not {show_value(value)}")
 
 
 def parse_count(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> int:
@@ -53,14 +53,14 @@ def as_whole(value: Any) -> Any:
 
 def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
     """Raise unless the value is a number from 0 to ``most``."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0.0 <= value <= most:
-        bound = f"of at most {most:g}" if number and value > most else "of at least 0"
-        raise UserError(f"{name} must be a number {bound}, not {shown(value)}")
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0.0 <= value <= most:
+        bound = f"of at most {most:g}" if is_number and value > most else "of at least 0"
+        raise UserError(f"{name} must be a number {bound}, not {show_value(value)}")
 
 
-def shown(value: Any) -> str:
-    """The value as a message shows it, cut off where it is long."""
+def show_value(value: Any) -> str:
+    """The beginning of a value, for a message."""
     if isinstance(value, Integral) and abs(int(value)) >= MAX_INTEGER:
         return "one that is out of range"
     return f"{value!r:.80}"
@@ -88,7 +88,7 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 def check_sequence(name: str, value: Any, example: object) -> None:
     """Raise unless the value is a list or a tuple, as in an example."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise UserError(f"{name} must be a list, as in {example}, not {shown(value)}")
+        raise UserError(f"{name} must be a list, as in {example}, not {show_value(value)}")
 
 
 def check_plain_fields(
@@ -158,14 +158,7 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
         def checked(*args: Any, **kwargs: Any) -> T:
             for name in kwargs:
                 if name not in keywords | set(groups):
-                    of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
-                    near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
-                    raise KeywordError(
-                        f"{function.__qualname__}(): {removal}"
-                        if (removal := explain_removal("argument", name))
-                        else f"{function.__qualname__}() got an unexpected keyword argument "
-                        f"{name!r}{near}"
-                    )
+                    raise explain_keyword(function.__qualname__, name, keywords)
             for name, kind in groups.items():
                 flat_names = {field.name for field in fields(kind)} & set(kwargs)
                 if name not in kwargs:
@@ -176,3 +169,13 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
         return checked
 
     return decorate
+
+
+def explain_keyword(function: str, name: str, keywords: Collection[str]) -> KeywordError:
+    """Make the error for a keyword that a function does not take."""
+    if removal := explain_removal("argument", name):
+        return KeywordError(f"{function}(): {removal}")
+    near = suggest(name, keywords)
+    if not near and "env_kwargs" in keywords:
+        near = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
+    return KeywordError(f"{function}() got an unexpected keyword argument {name!r}{near}")

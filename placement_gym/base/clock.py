@@ -1,6 +1,6 @@
-"""Clocks that stand while kernels are compiled or read from disk, which happens once.
+"""Clocks that stop while kernels are compiled or read from disk, which happens once.
 
-What is timed with them, or ends by them, takes as long as it does where all kernels are ready.
+Times and time limits are those of a process whose kernels are ready.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ class Clock:
     """Seconds, of which differences count, without those in which the clock was stopped.
 
     Args:
-        read: A clock that never stands.
+        read: A clock that never stops.
     """
 
     def __init__(self, read: Callable[[], float]) -> None:
         self.read = read
-        self.stops, self.stopped_at, self.stood_s = 0, 0.0, 0.0
+        self.stops, self.stopped_at, self.stopped_s = 0, 0.0, 0.0
 
     def __call__(self) -> float:
-        return (self.stopped_at if self.stops else self.read()) - self.stood_s
+        return (self.stopped_at if self.stops else self.read()) - self.stopped_s
 
     def stop(self) -> None:
-        """Stop until ``go_on`` has been called as often: a kernel is compiled with others."""
+        """Stop until ``resume`` was called as often: a kernel is compiled within another."""
         if not self.stops:
             self.stopped_at = self.read()
         self.stops += 1
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """See ``stop``."""
         self.stops -= 1
         if not self.stops:
-            self.stood_s += self.read() - self.stopped_at
+            self.stopped_s += self.read() - self.stopped_at
 
 
 now_s, cpu_now_s = Clock(perf_counter), Clock(process_time)
@@ -47,10 +47,10 @@ def stop_clocks() -> None:
         clock.stop()
 
 
-def continue_clocks() -> None:
+def resume_clocks() -> None:
     """See ``stop_clocks``."""
     for clock in (now_s, cpu_now_s):
-        clock.go_on()
+        clock.resume()
 
 
 @contextmanager
@@ -60,4 +60,4 @@ def clocks_stopped() -> Iterator[None]:
     try:
         yield
     finally:
-        continue_clocks()
+        resume_clocks()

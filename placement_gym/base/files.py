@@ -58,7 +58,7 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a new file, which replaces ``path`` when the block ends without an error.
 
     For libraries that write to a path; the new file has the same folder and suffix. It is on the
-    disk before it replaces the old one, so that a full disk or a kill leaves the old file whole.
+    disk before it replaces the old one: a full disk or a kill leaves the old file whole.
 
     Args:
         path: The file.
@@ -193,7 +193,7 @@ def read_pieces(file: IO[bytes], limit: int) -> bytes:
 
 
 def set_aside(path: Path) -> Path | None:
-    """Rename a damaged file, so that a new one can take its place and nothing is lost.
+    """Rename a damaged file: a new one can take its place, and nothing is lost.
 
     Returns:
         Its new path; None if it cannot be renamed.
@@ -326,5 +326,5 @@ def check_output_file(path: str | Path) -> Path:
         raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
     check_output_folder(file.parent)
     with explain_write_errors(file):
-        file.exists()  # raises what only the file's own name is to blame for
+        file.exists()  # raises if the file's own name is invalid
     return file

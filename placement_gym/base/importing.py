@@ -7,6 +7,6 @@ from typing import Any
 
 
 def import_name(source: str) -> Any:
-    """Import what ``"package.module:name"`` names: one of several, so that others stay unread."""
+    """Import what ``"package.module:name"`` names: one of several, without the others."""
     module, _, name = source.partition(":")
     return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""How numba compiles kernels, and the line that says so where the cache on disk has none yet."""
+"""Compilation of kernels by numba, their cache on disk, and the message while one is compiled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 from numba.extending import is_jitted, register_jitable
 
-from placement_gym.base.clock import clocks_stopped, continue_clocks, stop_clocks
+from placement_gym.base.clock import clocks_stopped, resume_clocks, stop_clocks
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import FileError, write_bytes
 from placement_gym.base.shown_task import is_bar_shown, show_waiting
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 def compile_once(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Make a decorator as numba's ``njit`` is, which keeps compiled functions on disk if it can.
 
-    It looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
+    A change in the file of a part does not compile its kernels again: see CONTRIBUTING.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -66,9 +66,8 @@ SUBJECTS = {
 class CompilationListener(event.Listener):
     """Says that kernels are compiled: on the bar of this thread, or on standard error without one.
 
-    Clocks stand meanwhile, see ``base.clock``.
-    Garbage is not collected meanwhile: the compiler makes many objects, which collections would
-    look at again and again, for a tenth of the time.
+    Clocks stop meanwhile, see ``base.clock``, and so does the collection of garbage: looking again
+    and again at the many objects of the compiler would take a tenth of the time.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ class CompilationListener(event.Listener):
         self.said: set[str] = set()
 
     def on_start(self, event: event.Event) -> None:
-        """Say it for a kernel, not for each of its parts."""
+        """Say it for a kernel, not for the kernels that are compiled within it."""
         stop_clocks()
         if self.depth == 0:
             self.say(event.data["dispatcher"].__module__)
@@ -86,14 +85,14 @@ class CompilationListener(event.Listener):
         self.depth += 1
 
     def on_end(self, event: event.Event) -> None:
-        """Say no longer what is waited for."""
+        """Remove the message when the outermost kernel is compiled."""
         self.depth -= 1
         if self.depth == 0:
             show_waiting("")
             if self.collected:
                 gc.collect(0)  # of the compiler's objects, which would be counted otherwise
                 gc.enable()
-        continue_clocks()
+        resume_clocks()
 
     def say(self, module: str) -> None:
         """Say it on the bar as long as it takes, in a separate line once for each subject."""
@@ -158,7 +157,7 @@ class KernelFiles:
         return hashlib.sha256(self.origin + content).digest()
 
     def load(self, key: object) -> Any:
-        """What was compiled; None if there is none, or it is damaged or of an earlier source."""
+        """Load what was compiled; None if it is missing, damaged or of an earlier source."""
         try:
             written = self.find(key).read_bytes()
         except OSError:
@@ -188,12 +187,12 @@ class KernelCache(FunctionCache):
         self._cache_file = KernelFiles(stem, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Read what was compiled, while clocks stand."""
+        """Read what was compiled, while clocks are stopped."""
         with clocks_stopped():
             return super().load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if possible, while clocks stand."""
+        """Keep what was compiled, if possible, while clocks are stopped."""
         try:
             if not self.cache_path:
                 raise FileError("neither the package's folder nor the user's cache can be written")

@@ -27,7 +27,7 @@ class Struct(structref.StructRefProxy):
     pack: Any
 
     def __init_subclass__(cls) -> None:
-        """Tell numba the fields; see the manual, "numba.experimental.structref"."""
+        """Register the fields with numba; see its manual, "numba.experimental.structref"."""
         # the cache finds the type again by this name
         place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Type"}
         cls.Type = structref.register(type(f"{cls.__name__}Type", (StructType,), place))

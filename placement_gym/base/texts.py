@@ -79,7 +79,7 @@ def format_bytes(size: float, digits: int = 1) -> str:
 
 
 def format_bytes_apart(one: float, other: float) -> tuple[str, str]:
-    """Two sizes with as many digits as tell them apart, at most a byte."""
+    """Two sizes with as many digits as they need to differ, or in bytes."""
     texts = ((format_bytes(one, digits), format_bytes(other, digits)) for digits in range(1, 7))
     return next((pair for pair in texts if pair[0] != pair[1]), (f"{one:.0f} B", f"{other:.0f} B"))
 

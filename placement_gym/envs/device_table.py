@@ -30,7 +30,7 @@ tensors; their size, in mean tensors."""
 LINK_FEATURES = ("fixed_ms", "ms_per_size")
 """Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
 OBSERVED = {"unit_ms": "unit_times", "scale_ms": "scale"}
-"""Names in observations, of arrays that have others in ``graph_table``."""
+"""Array of ``graph_table`` -> its name in observations, where that is another."""
 LOGARITHMS = {
     "devices": slice(MEAN_MS, SUBMODEL_MS + 1),
     "links": slice(None),
@@ -145,20 +145,22 @@ class DeviceTable:
 
 def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
     """Fill in a cost table's values, in multiples of the mean time of a unit on a device."""
+    # Times of units where they are supported: each, and their mean on each device.
     supported = problem.supported
     unit_ms = costs.unit_ms(problem.units)
     scale_ms = float(unit_ms[supported].mean()) or 1.0
+    of_device = np.where(supported, unit_ms, 0.0).sum(axis=0) / np.maximum(supported.sum(axis=0), 1)
+    arrays["scale_ms"][:] = scale_ms
+    arrays["unit_ms"][:] = unit_ms / scale_ms
+    arrays["devices"][:, MEAN_MS] = of_device / scale_ms
+    arrays["devices"][:, SUBMODEL_MS] = costs.submodel_ms / scale_ms
+    # Times of transfers by the sizes of tensors; an edge has their mean over all pairs of devices.
     size, tensors, mean_size = edge_sizes(problem, costs)
     links = np.stack([costs.link_ms, costs.link_ms_per_size * mean_size], axis=2) / scale_ms
     off_diagonal = ~np.eye(len(costs.devices), dtype=bool)
     fixed, per_size = links[off_diagonal].mean(axis=0) if off_diagonal.any() else np.zeros(2)
-    of_device = np.where(supported, unit_ms, 0.0).sum(axis=0) / np.maximum(supported.sum(axis=0), 1)
-    arrays["unit_ms"][:] = unit_ms / scale_ms
-    arrays["devices"][:, MEAN_MS] = of_device / scale_ms
-    arrays["devices"][:, SUBMODEL_MS] = costs.submodel_ms / scale_ms
     arrays["links"][:] = links
     arrays["edge_attr"][:] = np.stack([tensors * fixed + size * per_size, tensors, size], axis=1)
-    arrays["scale_ms"][:] = scale_ms
 
 
 def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArray, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -14,14 +14,6 @@ from placement_gym.problem import Problem, parse_assignment
 
 PLACEMENT = "placement"
 """The one option of ``reset``."""
-
-
-@runtime_checkable
-class Assigning(Protocol):
-    """The part of a ``Placement`` that an episode begins with."""
-
-    def assignment(self, problem: Problem) -> IntArray:
-        """(n_units,) device indices."""
 
 
 def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray | None:
@@ -35,13 +27,22 @@ def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray 
     Raises:
         UserError: There is no such option, or the placement is not of this problem.
     """
+    start = find_start(options)
+    return None if start is None else parse_start(start, problem)
+
+
+def find_start(options: Mapping[str, Any] | None) -> Any:
+    """The value of the one option of ``reset``; None without it."""
     for name in options or {}:
         check_choice("an option of reset", name, [PLACEMENT])
-    start = (options or {}).get(PLACEMENT)
-    if start is None:
-        return None
-    if isinstance(start, Assigning):
-        return start.assignment(problem)
+    return (options or {}).get(PLACEMENT)
+
+
+def parse_start(start: Any, problem: Problem) -> IntArray:
+    """(n_units,) device indices of a ``Placement``, of names by unit or of indices."""
+    if hasattr(start, "assignment"):
+        assignment: IntArray = start.assignment(problem)
+        return assignment
     if isinstance(start, Mapping):
         return parse_assignment(start, problem)
     devices = np.asarray(start)
@@ -50,9 +51,9 @@ def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray 
             "the option 'placement' of reset is a Placement, the name of each unit's device or "
             f"{problem.n_units} device indices, not {start!r:.200}"
         )
-    assignment = devices[: problem.n_units].astype(np.int64)
-    problem.check(assignment)
-    return assignment
+    devices = devices[: problem.n_units].astype(np.int64)
+    problem.check(devices)
+    return devices
 
 
 def read_starts(
@@ -68,21 +69,17 @@ def read_starts(
     Raises:
         UserError: As for ``read_start``; or there is not one row for each environment.
     """
-    placements = (options or {}).get(PLACEMENT)
-    if (
-        isinstance(placements, (Assigning, Mapping))
-        or placements is None
-        or np.ndim(placements) < 2
-    ):
-        start = read_start(options, problem)
-        return None if start is None else np.tile(start, (num_envs, 1))
-    if len(placements) != num_envs:
+    start = find_start(options)
+    if start is None:
+        return None
+    if np.ndim(start) < 2:  # a `Placement` or a mapping has no dimension
+        return np.tile(parse_start(start, problem), (num_envs, 1))
+    if len(start) != num_envs:
         raise UserError(
-            f"the option 'placement' of reset has {len(placements)} rows for {num_envs} "
+            f"the option 'placement' of reset has {len(start)} rows for {num_envs} "
             "environments: pass one row, or one for each"
         )
-    starts = [read_start({**(options or {}), PLACEMENT: row}, problem) for row in placements]
-    return np.stack([start for start in starts if start is not None])
+    return np.stack([parse_start(row, problem) for row in start])
 
 
 def warn_finished() -> None:

@@ -16,7 +16,7 @@ def make_info(
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
-    # Every key on every step, so that loggers and vectors see one structure.
+    # Every key on every step: loggers and vectors need one structure.
     info = {
         **compare_latency(measurement.latency_ms, measurement.reference_ms, best),
         "best_single_unlimited_ms": measurement.reference_ms / unlimited,
@@ -42,11 +42,8 @@ def make_info(
         "testbed": problem.testbed,
     }
     info |= measurement.parts_ms
-    # Only throughput has these.
-    for key in ("requests", "streams"):
-        if (value := getattr(measurement, key)) is not None:
-            info[key] = value
-    if measurement.requests is not None:
+    if measurement.requests is not None:  # only measured throughput has these
+        info |= {"requests": measurement.requests, "streams": measurement.streams}
         info["requests_per_s"] = 1e3 / measurement.latency_ms
     return info
 

@@ -26,8 +26,8 @@ MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
 OWN_IDS = "DevicePlacement"
 """Prefix of the ids of this package."""
-PLACES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
-"""Classes that may be the entry point of a placement environment."""
+PLACEMENT_CLASSES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
+"""Bases of the classes that may be the entry point of a placement environment."""
 
 
 def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
@@ -74,17 +74,17 @@ def find_env_spec(env_id: str) -> EnvSpec:
 def is_placement_env(spec: EnvSpec) -> bool:
     """Return whether a spec may be that of a placement environment."""
     creator = find_creator(spec)
-    # A function may make any environment: what it makes is only seen then.
-    other = isinstance(creator, type) and not issubclass(creator, PLACES)
-    return creator is not None and not other
+    if isinstance(creator, type):
+        return issubclass(creator, PLACEMENT_CLASSES)
+    return creator is not None  # what a function makes is only known once it has made it
 
 
 def not_placement(name: str) -> UserError:
-    """The error for an environment of something else."""
+    """Make the error for the id of an environment that does not place one problem's units."""
     *ids, last_id = placement_ids()
-    # Policies of our other environments can be compared, by their rewards.
-    own = name.startswith(OWN_IDS)
-    remedy = f", or evaluate policies of {name} with Stable-Baselines3's evaluate_policy" * own
+    remedy = ""
+    if name.startswith(OWN_IDS):  # policies of Stream and Online are compared by their rewards
+        remedy = f", or evaluate policies of {name} with Stable-Baselines3's evaluate_policy"
     return UserError(
         f"{name} is not a placement environment; use {', '.join(ids)} or {last_id}{remedy}"
     )

@@ -109,8 +109,8 @@ class Observer:
         max_devices: Common number of devices; None takes the problem's.
         devices: Include limits, room, times and links in observations.
         costs: Times for ``devices``; None leaves them zero.
-        decisions: Decisions of an action, see ``decisions.ActionLayout``; more than the placement
-            excludes padding.
+        decisions: Decisions of an action, see ``decisions.ActionLayout``; only placements can be
+            padded.
 
     Raises:
         ValueError: An argument has another type, the problem is larger than ``max_nodes``,
@@ -141,11 +141,13 @@ class Observer:
                 f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges, "
                 "pass at least these"
             )
-        present = len(self.problem.devices)
-        if max(self.n_devices, present) > COST_COLUMNS:
-            raise UserError(f"at most {COST_COLUMNS} devices, not {max(self.n_devices, present)}")
-        if self.n_devices < present:
-            raise UserError(f"max_devices={self.max_devices} is too small: pass {present} or more")
+        n_present = len(self.problem.devices)
+        if max(self.n_devices, n_present) > COST_COLUMNS:
+            raise UserError(f"at most {COST_COLUMNS} devices, not {max(self.n_devices, n_present)}")
+        if self.n_devices < n_present:
+            raise UserError(
+                f"max_devices={self.max_devices} is too small: pass {n_present} or more"
+            )
         if padded and not self.layout.alone:
             raise UserError(f"{padded} pad placements only: remove them, or the other decisions")
 
@@ -180,8 +182,8 @@ class Observer:
             parts.append(self.problem.limits_bytes.tobytes())
             if self.problem.tight_pools:
                 parts.append(self.problem.memory.owner.tobytes())
-        if self.devices and self.costs is not None:
-            parts.append(self.costs.fingerprint.encode())
+            if self.costs is not None:
+                parts.append(self.costs.fingerprint.encode())
         return int(hashlib.sha256(b"".join(parts)).hexdigest()[:6], 16)
 
     def space(self) -> spaces.Dict:
@@ -206,7 +208,7 @@ class Observer:
 
     @cached_property
     def index_spaces(self) -> dict[str, IndexBox]:
-        """The spaces of what is divided by its number, but edges."""
+        """The spaces of the indices that observations hold, without edges."""
         boxes = {
             "placement": IndexBox(self.n_devices, (self.n_nodes,)),
             "step": IndexBox(self.horizon, (1,)),
@@ -223,7 +225,7 @@ class Observer:
 
     @cached_property
     def static(self) -> Observation:
-        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, for ``graph_table``."""
+        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask`` of ``graph_table``, not scaled."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
         x[: len(quotient)] = compute_node_features(self.problem, self.unit_ms)
@@ -245,7 +247,7 @@ class Observer:
 
     @cached_property
     def constant(self) -> Observation:
-        """The entries that are the same in all observations."""
+        """The entries that are the same in all observations, scaled."""
         graph_id = self.index_spaces["graph_id"].share(np.array([self.graph_id]))
         constant: Observation = {"node_mask": self.node_mask, "graph_id": graph_id}
         if self.graph:
@@ -266,10 +268,10 @@ class Observer:
     @cached_property
     def device_masks(self) -> BoolArray:
         """(N, n_devices) bool, whether each unit may go to each device; padded units may."""
-        n_units, present = self.problem.supported.shape
+        n_units, n_present = self.problem.supported.shape
         masks = np.zeros((self.n_nodes, self.n_devices), dtype=np.bool_)
-        masks[:, :present] = True
-        masks[:n_units, :present] = self.problem.supported
+        masks[:, :n_present] = True
+        masks[:n_units, :n_present] = self.problem.supported
         return masks
 
     def observe(self, row: IntArray, step: int) -> Observation:
@@ -290,16 +292,16 @@ class Observer:
         if self.n_nodes > self.layout.n_units:
             placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
             placement[..., : self.layout.n_units] = assignments
-        shares = self.index_spaces
+        boxes = self.index_spaces
         observed: Observation = {
-            "placement": shares["placement"].share(placement),
-            "step": shares["step"].share(step),
+            "placement": boxes["placement"].share(placement),
+            "step": boxes["step"].share(step),
         }
         if self.devices:
             room = self.device_table.observe_room(np.atleast_2d(assignments))
             observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
         if not self.layout.alone:
             _, priority, fused = self.layout.split(rows)
-            observed["priority"] = shares["priority"].share(priority)
+            observed["priority"] = boxes["priority"].share(priority)
             observed["fused"] = fused.astype(np.int8)
         return observed

@@ -35,11 +35,8 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     """
     base = find_placement_env(env)
     if base is None:
-        remedy = (
-            "give the agent one environment"
-            if hasattr(env, "num_envs")
-            else "make 'DevicePlacement-v0'"
-        )
+        several = hasattr(env, "num_envs")
+        remedy = "give the agent one environment" if several else "make 'DevicePlacement-v0'"
         raise TypeError(
             f"{getattr(env, 'unwrapped', env)!r} is not a placement environment: {remedy}"
         )
@@ -61,7 +58,8 @@ def find_step_limit(env: gym.Env[Any, Any]) -> int | None:
     """The ``max_episode_steps`` of an environment; None without one."""
     limits = list[int]()
     while isinstance(env, gym.Wrapper):
-        limits += [env._max_episode_steps] if isinstance(env, TimeLimit) else []
+        if isinstance(env, TimeLimit):
+            limits.append(env._max_episode_steps)
         env = env.env
     return min(limits, default=None)
 

@@ -25,7 +25,7 @@ def place(model: Policy, env: gym.Env[Any, Any]) -> Placement:
             per step.
 
     Raises:
-        TypeError: It is no placement environment, or several.
+        TypeError: ``env`` is not one placement environment.
         UserError: The placement does not fit or does not run, or the model was trained with other
             sizes; the message says what to do.
     """

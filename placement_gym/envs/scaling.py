@@ -1,7 +1,7 @@
 """Numbers of order one: how observations hold indices, features and times.
 
-A network that reads observations as they are then sees nothing that saturates it. Policies of this
-package restore indices and times.
+No entry saturates a network that reads observations unchanged. Policies of this package restore
+indices and times.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class IndexBox(spaces.Box):
         return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
 
     def share(self, indices: NDArray[Any]) -> NDArray[np.float32]:
-        """An observed array of indices."""
+        """Divide indices by their number, as observations hold them."""
         return (indices / self.count).astype(np.float32)
 
     def read(self, observed: Any) -> Any:
-        """The int64 indices of an observed array or tensor, or of a batch of them."""
+        """Restore the int64 indices of an observed array or tensor, or of a batch of them."""
         return read_indices(observed, self.count)
 
 
@@ -66,7 +66,7 @@ def edge_index(observation: Mapping[str, Any]) -> Any:
         observation: Of an environment with ``observe_graph=True``, or a batch; arrays or tensors.
 
     Returns:
-        (..., 2, E) int64 indices of units, of the kind that the observation is of; ``edge_mask``
-        tells edges from padding.
+        (..., 2, E) int64 indices of units, an array or a tensor as the observation; ``edge_mask``
+        is 1 where there is an edge.
     """
     return read_indices(observation["edges"], observation["node_mask"].shape[-1])

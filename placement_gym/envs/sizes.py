@@ -22,7 +22,7 @@ def read_sizes(observed: Any) -> Sizes:
     """
     if not isinstance(observed, Mapping):
         return {}
-    # ``in`` means another thing for a space
+    # By `get`, as ``key in space`` asks whether the space contains a point.
     entries = {name: observed.get(key) for name, key in KEYS.items()}
     sizes: Sizes = {name: space.shape[-1] for name, space in entries.items() if space is not None}
     placement = observed.get("placement")
@@ -45,14 +45,13 @@ def check_sizes(trained: Sizes, observed: Sizes) -> None:
     names = [name for name in shared if trained[name] != observed[name]]
     if not names:
         return
-    most = {name: max(trained[name], observed[name]) for name in names}
-    fits = all(most[name] == trained[name] for name in names)
-    common = write_sizes(most, names)
-    remedy = f"train it with {common}, and make this environment with the same"
+    common = write_sizes({name: max(trained[name], observed[name]) for name in names}, names)
+    remedy = f"make this environment with {common}"
+    if common != write_sizes(trained, names):
+        remedy = f"train it with {common}, and make this environment with the same"
     raise UserError(
         f"the model was trained with {write_sizes(trained, names)}, and is given "
-        f"{write_sizes(observed, names)}: "
-        + (f"make this environment with {common}" if fits else remedy)
+        f"{write_sizes(observed, names)}: {remedy}"
     )
 
 

@@ -1,9 +1,9 @@
 """Shapes at the borders between submodels, where dimensions of a model are dynamic.
 
 A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may infer less
-of what it hands over than the reader infers in the whole model: the pattern of a ``Reshape``
-arrives as data, or two sizes are equal outside of it. The reader then refuses the first tensor
-("Can't set the input tensor").
+of its outputs than the reader infers in the whole model: the pattern of a ``Reshape`` arrives as
+data, or two sizes are equal outside of it. The reader then refuses the first tensor ("Can't set the
+input tensor").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     import openvino as ov
 
-Handed = dict[tuple[str, int], "ov.Output"]
+Borders = dict[tuple[str, int], "ov.Output"]
 """Name and output of a node that another submodel reads -> that output."""
 
 
@@ -34,9 +34,9 @@ def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
         model.validate_nodes_and_infer_types()
 
 
-def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> Handed:
+def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> Borders:
     """Outputs that a reader in another submodel would refuse as a request begins."""
-    refused: Handed = {}
+    refused: Borders = {}
     for node in model.get_ordered_ops():
         for port in node.inputs():
             source = port.get_source_output()
@@ -56,13 +56,13 @@ def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> H
     }
 
 
-def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
-    """Infer what submodels hand over, with the shapes that each derives from its own inputs."""
+def infer_alone(model: ov.Model, owner: dict[str, int]) -> Borders:
+    """Infer the outputs of submodels, with the shapes that each derives from its own inputs."""
     import openvino as ov
     from openvino import op
 
     clone = model.clone()
-    shapes: Handed = {}
+    shapes: Borders = {}
     inputs: dict[tuple[str, int, int], ov.Node] = {}
     for node in clone.get_ordered_ops():
         part = owner[node.get_friendly_name()]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NEVER_STATIC = frozenset(
     {"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign", "TensorIterator"}
 )
-"""Types that are computed anew in each inference; devices fold other control flow on constants."""
+"""Types that each inference computes again; devices fold other control flow on constants."""
 
 
 def extract(
@@ -93,8 +93,8 @@ def extract_request(
     if not later:
         return replace(first, request=request)
     # Work and transfers are sums over inferences; memory is that of the largest, which is last.
-    every = [(shaped.runs, graph) for shaped, graph in zip(shapes, graphs, strict=True)]
-    phases = tuple((count, graph) for count, graph in every if count)
+    counts = [shaped.runs for shaped in shapes]
+    phases = tuple((count, graph) for count, graph in zip(counts, graphs, strict=True) if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
     return replace(
         first,
@@ -118,41 +118,19 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         model: The model.
         static: Nodes with static shapes by name, where those of the model have none.
     """
-    # Names and sizes come from different models where shapes are dynamic: the latter has sizes.
+    # Where shapes are dynamic, names come from the model and sizes from the static nodes.
     nodes = model.get_ordered_ops()
     shaped = nodes if static is None else [static[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
-    # By OpenVINO's own names: friendly names may occur again in bodies, which share constants with
-    # the model that they were read with, but are no part of its graph.
+    # By OpenVINO's own names: friendly names may occur again in bodies, whose nodes are no part of
+    # the graph, but may read the model's constants.
     index = {node.get_name(): position for position, node in enumerate(nodes)}
-    # Tensors and their readings are separate lists: a tensor that nothing reads has a size, too.
-    source: list[int] = []
-    port: list[int] = []
-    sizes: list[int] = []
-    tensor: list[int] = []
-    reader: list[int] = []
-    for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
-        for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
-            readers = [port.get_node().get_name() for port in output.get_target_inputs()]
-            targets = [index[name] for name in readers if name in index]
-            tensor += [len(source)] * len(targets)
-            reader += targets
-            source.append(position)
-            port.append(output.get_index())
-            sizes.append(int(np.prod(smallest_shape(sized))) * output.get_element_type().size)
-    # Readers are added by `read_by` below, which also orders them.
-    producers = np.array(source, dtype=np.int64)
-    tensors = Tensors(
-        producers,
-        np.array(port, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        np.zeros(len(source) + 1, dtype=np.int64),
-        np.zeros(0, dtype=np.int64),
-    )
-    pairs = np.array([tensor, reader], dtype=np.int64)
-    parameters = [index[node.get_name()] for node in model.get_parameters()]
+    tensors = read_tensors(nodes, shaped, index)
     # Two operators have one edge, however many tensors pass between them.
-    edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
+    tensor, reader = tensors.readings()
+    edges = distinct_edges(np.stack([tensors.source[tensor], reader]))
+    parameters = [index[node.get_name()] for node in model.get_parameters()]
+    # An operator with bodies holds the weights of all, and computes the one with most work.
     state_bytes, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
     weights = measure_weights(nodes)
     flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
@@ -174,13 +152,38 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         weight_bytes=weights + state_bytes,
         flops=flops,
         edge_index=edges,
-        tensors=tensors.read_by(pairs[0], pairs[1], producers),
+        tensors=tensors,
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
         states=find_states(nodes),
         state_bytes=state_bytes,
         outputs=find_outputs(model, index),
         bodies=bodies,
     )
+
+
+def read_tensors(
+    nodes: Sequence[ov.Node], shaped: Sequence[ov.Node], index: Mapping[str, int]
+) -> Tensors:
+    """The tensors that nodes read from each other.
+
+    Args:
+        nodes: In topological order.
+        shaped: The same nodes with known shapes.
+        index: OpenVINO's own name of each node -> its position.
+    """
+    made: list[tuple[int, int, int]] = []
+    readings: list[tuple[int, int]] = []
+    for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
+        for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
+            names = [port.get_node().get_name() for port in output.get_target_inputs()]
+            readings += [(len(made), index[name]) for name in names if name in index]
+            n_bytes = int(np.prod(smallest_shape(sized))) * output.get_element_type().size
+            made.append((position, output.get_index(), n_bytes))
+    source, port, size_bytes = np.array(made, dtype=np.int64).reshape(-1, 3).T
+    tensor, reader = np.array(readings, dtype=np.int64).reshape(-1, 2).T
+    # `read_by` sorts readings, and replaces the empty offsets and readers.
+    unread = Tensors(source, port, size_bytes, offsets=reader[:0], readers=reader[:0])
+    return unread.read_by(tensor, reader, source)
 
 
 def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
@@ -222,16 +225,16 @@ def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """Fold static values, Parameters, Results and rounding into the operators that compute.
 
-    A static value with several readers counts as a member of the first one, and its bytes for each:
-    every submodel gets a copy when a placement is applied, and within one a device still lays it
-    out anew for operators of different types. It makes no edge. So does one that rounds an
-    activation, and all readers of what it rounds then read the activation itself.
+    A static value with several readers is a member of the first one, and its bytes count for each:
+    every submodel gets a copy, and a device lays it out again for operators of different types. It
+    makes no edge. The same holds for a node that rounds an activation, whose readers then read the
+    activation itself.
 
     Args:
         raw: Every IR node.
-        dynamic: Whether dimensions are dynamic, so that each copy of a Parameter's shape reads it.
+        dynamic: Whether dimensions are dynamic: each copy of a Parameter's shape reads it then.
     """
-    # An operator owns what it computes with; static values belong to several if several read them.
+    # An operator owns what it computes with; a static value has as many owners as readers.
     static = static_nodes(raw)
     rounds, integers = find_rounded(raw, static)
     owners = operator_owners(raw, static, rounds)

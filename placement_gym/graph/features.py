@@ -1,6 +1,6 @@
 """Node features of a grouped graph: HSDAG's blocks, plus work and costs.
 
-Every block has a fixed width, so that a policy trained on one model reads another.
+Every block has a fixed width: a policy that is trained on one model reads another.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def fractal_dimension(
     """(n, 1) slope of log N(v, r) on log r, N(v, r) the number of nodes within distance r.
 
     Distances are undirected. They count up to ``radius``, and only until the neighbourhood stops
-    growing or holds ``limit`` nodes, so that they are finite and the work stays local.
+    growing or holds ``limit`` nodes: they are finite, and the work stays local.
     """
     ends = np.concatenate([graph.edge_index, graph.edge_index[::-1]], axis=1)
     order = np.argsort(ends[0], kind="stable")
@@ -97,8 +97,8 @@ def count_within_distance(
 ) -> IntArray:
     """(n, radius) number of nodes within distance 1, 2, ... of each node, itself included.
 
-    A ball is counted until it holds ``limit`` nodes; larger radii then repeat its size, so that the
-    work is linear in the number of nodes for any graph.
+    A ball is counted until it holds ``limit`` nodes, and larger radii repeat its size: the work is
+    linear in the number of nodes for any graph.
 
     Args:
         first: (n + 1,) where each node's neighbours begin.

@@ -15,7 +15,8 @@ MOVES = (
     "Gather GatherElements GatherND Slice StridedSlice ShapeOf Convert Broadcast Tile Pad "
     "ScatterUpdate ScatterNDUpdate DepthToSpace SpaceToDepth ReadValue Assign"
 )
-FREE = frozenset(MOVES.split())
+MOVING = frozenset(MOVES.split())
+"""Types that only move data."""
 PER_OUTPUT = {
     "Sigmoid": 4.0,
     "Tanh": 4.0,
@@ -39,7 +40,7 @@ def node_flops(node: ov.Node) -> float:
     move data count none.
     """
     kind = node.get_type_name()
-    if kind in FREE or not node.get_output_size():
+    if kind in MOVING or not node.get_output_size():
         return 0.0
     outputs = elements(node.output(0))
     if kind in RULES:
@@ -82,7 +83,7 @@ def reduction(node: ov.Node, outputs: float) -> float:
 
 
 def choice(node: ov.Node, outputs: float) -> float:
-    """What is chosen may be empty: every element is looked at."""
+    """One operation for each element that is compared, however few are chosen."""
     return sum(elements(port) for port in node.inputs())
 
 

@@ -36,7 +36,7 @@ class Layout:
 def lay_out(graph: OpGraph) -> Layout:
     """Lay a graph out: layers by longest path, positions by repeated averages of neighbours.
 
-    Points on edges that pass layers take part as units do, so that these edges run around units.
+    Points where edges pass layers are placed as units are: these edges run around units.
     """
     layer = assign_layers(graph)
     source, target = graph.edge_index

@@ -128,8 +128,8 @@ class OpGraph:
         phases: Pairs of a number of inferences and the graph of one such inference, which
             together are the request; empty for a single inference.
         state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
-        integers: (n,) whether each operator reads rounded activations alone, so that devices
-            compute it in integers of eight bits; None where that is not known.
+        integers: (n,) whether each operator reads rounded activations alone, and devices compute
+            it in integers of eight bits; None where that is not known.
         outputs: Operators that make an output of the model; empty where that is not known.
         bodies: Operator -> its bodies, of operators that have some; each inference runs one of
             them. ``weight_bytes`` counts all, ``flops`` every run of the one with most work.
@@ -181,7 +181,7 @@ class OpGraph:
         ]
 
     def find_deciding(self) -> dict[str, bool]:
-        """The first operators whose sizes the data decide -> whether they found nothing."""
+        """Each operator where sizes begin to depend on the data -> whether it found nothing."""
         of_data = self.found[0] if self.found else {}
         return {
             name: any(0 in shape for shape in of_data[name])
@@ -244,7 +244,7 @@ class OpGraph:
 
     @property
     def stated_shapes(self) -> list[tuple[int | str, ...]]:
-        """(n,) ``shapes``, ``("?",)`` where the data decide them, as other data have others."""
+        """(n,) ``shapes``; ``("?",)`` where they depend on the data."""
         undecided = self.found[0] if self.found else {}
         return [
             ("?",) if name in undecided else shape
@@ -255,8 +255,8 @@ class OpGraph:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
 
         Args:
-            by_name: Whether operators have their names in it; else their numbers, so that a model
-                is the same each time it is read.
+            by_name: Whether operators have their names in it; else their numbers, which are the
+                same each time that a model is read.
         """
         names = self.names if by_name else tuple(map(str, range(len(self))))
         rows = sorted(

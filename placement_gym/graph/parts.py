@@ -1,8 +1,8 @@
 """The parts of a model that are compiled on their own, submodels and stages, each self-contained.
 
 A constant, or a chain of operators on constants, that two parts share would tie them together:
-HETERO then moves it as data, or over-splits. Rounding that two parts share would leave one of them
-without, so that it computes in real numbers instead of integers. Each part gets its own copies.
+HETERO then moves it as data, or over-splits. Rounding that two parts share would be missing in one
+of them, which computes in real numbers instead of integers then. Each part gets its own copies.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     """Copy constants and other static nodes into each part of a model, in place.
 
     Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
-    requests fail; on dynamic shapes it is copied. Chains on weights are copied too, so that
-    compressed weights stay compressed, and so is what rounds an activation.
+    requests fail; on dynamic shapes it is copied. Chains on weights are copied too, as compressed
+    weights have to stay compressed, and so is what rounds an activation.
 
     Args:
         model: The model of ``graph``.
@@ -43,7 +43,7 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
         if readers:
             owner[parameter.get_friendly_name()] = int(parts[list(readers)].min())
-    for result in model.get_results():  # those that a model of choices has in addition
+    for result in model.get_results():  # those that only a variant of the model has
         source = result.input_value(0).get_node().get_friendly_name()
         owner.setdefault(result.get_friendly_name(), owner.get(source, 0))
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))

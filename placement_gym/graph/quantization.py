@@ -117,7 +117,7 @@ def without_integer_kernels(model: ov.Model) -> ov.Model:
     """A clone that rounds the same values to the same levels, but computes in real numbers.
 
     Plain operators take the place of each ``FakeQuantize`` of an activation, and of a ``Convert``
-    to integers and back behind it, so that no device finds what it makes integer kernels of.
+    to integers and back behind it: no device finds what it makes integer kernels of.
     """
     clone = model.clone()
     for node in clone.get_ordered_ops():

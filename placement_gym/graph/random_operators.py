@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from placement_gym.graph.bodies import list_inside
@@ -12,17 +11,14 @@ if TYPE_CHECKING:
 
 RANDOM = ("RandomUniform", "Multinomial")
 """Types that draw; readers of other formats make normal, Bernoulli and Poisson draws, and dropout,
-of these.
-"""
+of these."""
 
 
 def find_random(model: ov.Model) -> dict[str, str]:
     """Names of operators that draw, or hold one that does, and the type that draws."""
-    type_of = {node.get_friendly_name(): next(drawn(node), "") for node in model.get_ordered_ops()}
-    return {name: kind for name, kind in type_of.items() if kind}
-
-
-def drawn(node: ov.Node) -> Iterator[str]:
-    """The types of an operator and of those in its bodies that draw."""
-    kinds = (one.get_type_name() for one in (node, *list_inside(node)))
-    return (kind for kind in kinds if kind in RANDOM)
+    found = {}
+    for node in model.get_ordered_ops():
+        kinds = (one.get_type_name() for one in (node, *list_inside(node)))
+        if kind := next((kind for kind in kinds if kind in RANDOM), None):
+            found[node.get_friendly_name()] = kind
+    return found

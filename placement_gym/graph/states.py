@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.base import IntArray
 from placement_gym.graph.bodies import smallest_shape
-from placement_gym.graph.flops import FREE
+from placement_gym.graph.flops import MOVING
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -20,7 +20,7 @@ WRITER, READER = "Assign", "ReadValue"
 def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
     """(n_states,) the positions of the operators that access each state of a model.
 
-    They are its ``ReadValue`` and its ``Assign``, which OpenVINO cannot part, and what reads it:
+    They are its ``ReadValue`` and ``Assign``, which OpenVINO cannot separate, and what reads it:
     operators that only move it, up to and with the first that compute with it, as attention does.
     The shape of a state may be read elsewhere.
     """
@@ -29,12 +29,12 @@ def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
     for node in nodes:
         if node.get_type_name() in (READER, WRITER):
             states.setdefault(node.get_attributes()["variable_id"], set()).update(
-                index[name] for name in accessing(node)
+                index[name] for name in list_accessing(node)
             )
     return tuple(tuple(sorted(states[name])) for name in sorted(states))
 
 
-def accessing(node: ov.Node) -> set[str]:
+def list_accessing(node: ov.Node) -> set[str]:
     """Names of an operator and of those that read its output, through others that only move it."""
     names, waiting = {node.get_friendly_name()}, [node]
     while waiting:
@@ -48,7 +48,7 @@ def accessing(node: ov.Node) -> set[str]:
                 if name in names or kind in ("Result", "ShapeOf"):
                     continue
                 names.add(name)
-                if kind in FREE:
+                if kind in MOVING:
                     waiting.append(reader)
     return names
 

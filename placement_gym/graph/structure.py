@@ -46,7 +46,7 @@ class Structure:
 
     @classmethod
     def of(cls, graph: OpGraph) -> Structure:
-        """What the operators of a graph are and read."""
+        """Make the structure of a graph."""
         names = graph.names
         rows = zip(
             names,
@@ -275,8 +275,8 @@ def describe_difference(known: Structure, other: Structure) -> str:
         )
         if drop_weights(known.kinds[missing]) == drop_weights(other.kinds[strange]):
             return (
-                f"{text}. Weights of another precision, as in a copy compressed to f16, need a "
-                "their own plan: load the file that was planned, or plan this one"
+                f"{text}. Weights of another precision, as in a copy compressed to f16, need their "
+                "own plan: load the file that was planned, or plan this one"
             )
     elif strange:
         text = f"the placement has nothing for {strange!r} ({other.kinds[strange]} B)"
@@ -297,21 +297,21 @@ def find_difference(known: Structure, other: Structure) -> tuple[str | None, str
     ]
     for one, two, describe in levels:
         numbers: dict[object, int] = {}
-        ours, theirs = (
+        first, second = (
             number(of.kinds, of.reads, {n: describe(kind) for n, kind in of.kinds.items()}, numbers)
             for of in (one, two)
         )
-        found = find_first(ours, theirs), find_first(theirs, ours)
+        found = find_extra(first, second), find_extra(second, first)
         if any(found):
             return found
     return None, None
 
 
-def find_first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str | None:
-    """The first operator whose number others do not have, or not as often."""
-    left = Counter(theirs.values())
-    for name, number_ in ours.items():
-        if not left[number_]:
+def find_extra(numbers: Mapping[str, int], others: Mapping[str, int]) -> str | None:
+    """The first operator whose number the others lack, or have less often."""
+    left = Counter(others.values())
+    for name, of_name in numbers.items():
+        if not left[of_name]:
             return name
-        left[number_] -= 1
+        left[of_name] -= 1
     return None

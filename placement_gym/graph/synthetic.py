@@ -1,7 +1,7 @@
 """Synthetic graphs of any size to test scale: seeded, built in linear time.
 
-Except in the stacked BERT, an operator is rarely the only child of its only parent, so that
-co-location merges few of them and a graph has about as many units as operators.
+Except in the stacked BERT, an operator is rarely the only child of its only parent: co-location
+merges few of them, and a graph has about as many units as operators.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> O
 
 
 def draw_lognormal(rng: np.random.Generator, median: float, sigma: float, n: int) -> FloatArray:
-    """(n,) numbers, rounded to six significant digits so that they are the same everywhere."""
+    """(n,) numbers, rounded to six significant digits, which are the same everywhere."""
     return round_significant(np.exp(rng.normal(np.log(median), sigma, n)), 6)
 
 

@@ -103,7 +103,7 @@ def label_primitives(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
 
 
 def join_states(graph: OpGraph, labels: IntArray) -> IntArray:
-    """Merge the groups that access one state, and what then depends on itself."""
+    """Merge the groups that access one state, and those that are then in a cycle."""
     if not graph.states:
         return labels
     pairs = [(operators[0], operator) for operators in graph.states for operator in operators]
@@ -123,7 +123,7 @@ def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
     Args:
         edges: (2, n_edges) pairs of nodes.
         n: Number of nodes.
-        strong: Whether edges have a direction, so that a component is what lies on cycles.
+        strong: Whether edges have a direction: a component is then what depends on itself.
     """
     # Takes as long to import as a simulated environment to make, and few models need it.
     from scipy.sparse import csr_array

@@ -17,7 +17,7 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
-TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
+TESTBED_NAME = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
 OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
 """OpenVINO's names of devices that stand for others."""
 TIGHT_MEMORY_FACTOR = 1.5
@@ -154,7 +154,7 @@ def check_pools(specs: Sequence[DeviceSpec]) -> None:
     """Raise ``UserError`` if devices of one memory pool state different limits of it."""
     first: dict[str, DeviceSpec] = {}
     for spec in specs:
-        if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):
+        if not spec.memory_pool or not spec.limited:
             continue
         other = first.setdefault(spec.memory_pool, spec)
         if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
@@ -184,7 +184,7 @@ def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
     Raises:
         UserError: There are fewer than two devices, or more than an environment takes.
     """
-    match = TESTBED.fullmatch(text)
+    match = TESTBED_NAME.fullmatch(text)
     if match is None:
         return None
     number = int(match["number"])
@@ -206,6 +206,7 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     match = COUNTS.fullmatch(text)
     if not match:
         return None
+    # By their lengths first, as Python refuses to read numbers of thousands of digits.
     counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
     if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
         raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")

@@ -165,6 +165,11 @@ class DeviceSpec:
         return fixed | {key: write_value(value) for key, value in self.properties.items()}
 
     @property
+    def limited(self) -> bool:
+        """True if a limit of the device's memory is stated."""
+        return (self.memory_bytes, self.weight_share) != (None, None)
+
+    @property
     def streams(self) -> int:
         """Number of inferences that the device runs at a time; 1 if OpenVINO chooses."""
         streams = str(self.compile_properties().get("NUM_STREAMS", 1))

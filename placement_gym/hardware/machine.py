@@ -98,18 +98,15 @@ def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
     """
     if not any(spec.memory_pool == HOST_POOL for spec in specs):
         return tuple(specs)
-    free = [
-        spec.host and not spec.memory_pool and (spec.memory_bytes, spec.weight_share) == (None,) * 2
-        for spec in specs
-    ]
     joined = [
-        replace(spec, memory_pool=HOST_POOL) if joins else spec
-        for spec, joins in zip(specs, free, strict=True)
+        replace(spec, memory_pool=HOST_POOL)
+        if spec.host and not spec.memory_pool and not spec.limited
+        else spec
+        for spec in specs
     ]
     sharing = [spec for spec in joined if spec.memory_pool == HOST_POOL]
     total = count_host_bytes()
-    has_limits = any((spec.memory_bytes, spec.weight_share) != (None, None) for spec in sharing)
-    if has_limits or total is None:
+    if total is None or any(spec.limited for spec in sharing):
         return tuple(joined)
     return tuple(replace(spec, memory_bytes=total) if spec in sharing else spec for spec in joined)
 

@@ -27,9 +27,7 @@ class MemoryGroups:
 
     @classmethod
     def of(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
-        """Make the groups of devices: those of one ``memory_pool`` share the limit that they state,
-        which may be a share of ``model_bytes``.
-        """
+        """Group devices by ``memory_pool``; a limit may be a share of ``model_bytes``."""
         keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
         distinct = list(dict.fromkeys(keys))
         of_device = np.array([distinct.index(key) for key in keys], dtype=np.int64)
@@ -70,3 +68,9 @@ class MemoryGroups:
         """(..., n_groups) bytes beyond the limits, from (..., n_devices) bytes on each device."""
         excess: FloatArray = np.maximum(self.held(used) - self.limits_bytes, 0.0)
         return excess
+
+    def excess_shares(self, used: NDArray[np.number]) -> FloatArray:
+        """(k,) share of (k, n_devices) bytes that is beyond the limits."""
+        excess = self.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
+        return shares

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 """Input name -> sizes; -1 or ``"?"`` leaves a dimension dynamic."""
-
-
 MAX_SHOWN = 4
 """Largest number of inputs that a message names."""
 

@@ -75,15 +75,10 @@ def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:
     return copy
 
 
-def read_tensor(tensor: ov.Tensor) -> NDArray[Any]:
-    """Copy a tensor's values as in OpenVINO's results: strings, numbers or bits."""
-    return np.array(tensor.str_data if is_text(tensor.element_type) else tensor.data)
-
-
 def read_values(tensor: ov.Tensor) -> NDArray[Any]:
     """Copy a tensor's values in its shape; as float32 if NumPy lacks the type."""
     from openvino import op
 
-    if not is_foreign(tensor.element_type):
-        return read_tensor(tensor)
-    return np.array(op.Constant(tensor).get_data(dtype=np.float32))
+    if is_foreign(tensor.element_type):
+        return np.array(op.Constant(tensor).get_data(dtype=np.float32))
+    return np.array(tensor.str_data if is_text(tensor.element_type) else tensor.data)

@@ -1,6 +1,6 @@
 """Constraints on placements: what a user keeps on a device, or off it, and how many submodels.
 
-They become a part of the problem, so that masks, solvers and repairs respect them.
+They become a part of the problem, where masks, solvers and repairs find them.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ class Constraints:
             allowed[np.ix_(units, columns != device if keep else columns == device)] = False
         # A unit without a device is the user's error, found before it makes placements infeasible.
         supported = problem.supported & allowed
-        for unit in np.flatnonzero(~supported.any(axis=1))[:1].tolist():
-            raise self.no_device(problem, unit)
+        stranded = np.flatnonzero(~supported.any(axis=1))
+        if len(stranded):
+            raise self.no_device(problem, int(stranded[0]))
         # `capable` keeps what devices can run: references and profiles ignore the constraints.
         return replace(
             problem,
@@ -103,11 +104,7 @@ class Constraints:
     def no_device(self, problem: Problem, unit: int) -> UserError:
         """The error for a unit that no device may run."""
         rules = [text for text, _, _, units in self.bind(problem) if units[unit]]
-        device_names = [
-            name
-            for name, runs in zip(problem.device_names, problem.supported[unit], strict=True)
-            if runs
-        ]
+        device_names = [problem.device_names[d] for d in np.flatnonzero(problem.supported[unit])]
         return UserError(
             f"constraints leave unit {problem.units.names[unit]!r} no device: {join_words(rules)}, "
             f"and it runs on {join_words(device_names)}. Relax a rule, add a device, or pass a "

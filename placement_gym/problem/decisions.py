@@ -52,15 +52,15 @@ def check_placement_alone(names: Sequence[str]) -> None:
 class ActionLayout:
     """Order of the decisions in a row: devices of units, levels of units, bits of edges.
 
-    The trivial layout is a placement alone. An action is a row, padded where that is all.
+    An action is a row; one of devices alone may be padded.
 
     Attributes:
         names: Some of ``DECISIONS``, in that order, the placement first.
         n_units: Number of units.
         n_edges: Edges of the units' graph.
         n_devices: Number of devices.
-        n_nodes: Entries of an action that are devices, padding included.
-        n_slots: Device indices of an action, padding included.
+        n_nodes: Number of units, padding included.
+        n_padded_devices: Number of devices, padding included.
         reference: The device that padded device indices mean.
     """
 
@@ -69,7 +69,7 @@ class ActionLayout:
     n_edges: int
     n_devices: int
     n_nodes: int
-    n_slots: int
+    n_padded_devices: int
     reference: int
 
     @classmethod
@@ -78,7 +78,7 @@ class ActionLayout:
         names: Sequence[str],
         problem: Problem,
         n_nodes: int | None = None,
-        n_slots: int | None = None,
+        n_padded_devices: int | None = None,
     ) -> ActionLayout:
         """The layout of a problem's decisions.
 
@@ -86,7 +86,7 @@ class ActionLayout:
             names: The decisions.
             problem: Units and devices.
             n_nodes: Units to pad to; None pads none.
-            n_slots: Devices to pad to; None pads none.
+            n_padded_devices: Devices to pad to; None pads none.
 
         Raises:
             UserError: They are not some of ``DECISIONS`` in that order.
@@ -105,7 +105,7 @@ class ActionLayout:
             quotient.n_edges,
             n_devices,
             len(quotient) if n_nodes is None else n_nodes,
-            n_devices if n_slots is None else n_slots,
+            n_devices if n_padded_devices is None else n_padded_devices,
             problem.reference_device,
         )
 
@@ -128,7 +128,7 @@ class ActionLayout:
     @cached_property
     def choices_of_each(self) -> IntArray:
         """(action width,) number of values of each entry of an action."""
-        return np.repeat([self.n_slots, LEVELS, 2], (self.n_nodes, *self.counts[1:]))
+        return np.repeat([self.n_padded_devices, LEVELS, 2], (self.n_nodes, *self.counts[1:]))
 
     def parse(self, actions: ArrayLike, *leading: int) -> IntArray:
         """Return a copy of actions as rows without padding; backends check the range of entries.
@@ -145,17 +145,17 @@ class ActionLayout:
         if array.dtype.kind not in "iu" or array.shape != shape:
             suffix = "" if self.alone else f" of {self.names}"
             size = f"actions{suffix} are {shape}" if leading else f"an action{suffix} is {shape[0]}"
-            kind = f"device indices from 0 to {self.n_slots - 1}" if self.alone else "numbers"
+            last = self.n_padded_devices - 1
+            kind = f"device indices from 0 to {last}" if self.alone else "numbers"
             raise UserError(f"{size} {kind}, not {actions!r}")
         return self.where_present(array[..., : self.width].astype(np.int64))
 
     def where_present(self, devices: IntArray) -> IntArray:
-        """The devices, padded ones replaced by the reference device."""
-        # Padding lets one policy act on problems with fewer devices; its indices still have a
-        # meaning.
-        if self.n_slots == self.n_devices:
+        """Replace padded device indices by the reference device."""
+        # A policy for more devices than the problem has may choose them.
+        if self.n_padded_devices == self.n_devices:
             return devices
-        is_padding = (devices >= self.n_devices) & (devices < self.n_slots)
+        is_padding = (devices >= self.n_devices) & (devices < self.n_padded_devices)
         return np.where(is_padding, self.reference, devices)
 
     def complete(self, rows: IntArray) -> IntArray:
@@ -171,7 +171,7 @@ class ActionLayout:
         Raises:
             UserError: Their length or an entry is out of range.
         """
-        # Decisions that are not made become zeros, so that backends read one form of all rows.
+        # Zeros give backends one form of all rows.
         self.check(rows)
         units, levels, _ = self.counts
         priority, fused = rows[..., units : units + levels], rows[..., units + levels :]

@@ -1,8 +1,7 @@
 """Free memory masks: the devices that have room for the next unit, for policies that place in turn.
 
-A placement that is made under them fits wherever units can be placed in this order without a gap
-that none of the rest fills, as with a device that has no limit. Where no device has room, the mask
-leaves the one with the most, so that there is always a choice.
+A placement that is made under them fits if there is a device without a limit; otherwise the units
+that come last may find no device with enough memory. The mask then leaves the one with the most.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> lis
     Fewer if the problem has not as many.
     """
     placements: dict[bytes, IntArray] = {}
-    # Small problems have fewer distinct placements than asked for, so that attempts are limited.
+    # Attempts are limited, as a small problem may have fewer distinct placements.
     for attempt in range(20 * n):
         if len(placements) == n:
             break

@@ -161,7 +161,7 @@ class Placement(JsonFile):
             if self.structure
             else "its operators, names, shapes or weights' sizes differ: load the model with the "
             "shapes of the placement, as by load_model(file, shapes={...}). Placements of version "
-            "0.3 need equal names, which OpenVINO counts anew for some files: else plan it again"
+            "0.3 need equal names, which OpenVINO numbers again for some files: else plan it again"
         )
         return (
             f"the placement was made for model {self.model!r}, not for {model!r}: "

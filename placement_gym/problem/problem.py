@@ -54,7 +54,7 @@ class Problem:
     max_submodels: int | None = None
 
     def __post_init__(self) -> None:
-        # Checked once, here: no placement could mend either, and every error would come later.
+        # No placement could mend either fault, and both would only show later.
         unsupported = np.flatnonzero(~self.supported.any(axis=1))
         if len(unsupported):
             raise UserError(
@@ -82,15 +82,12 @@ class Problem:
 
     @cached_property
     def runs_all(self) -> BoolArray:
-        """(n_devices,) bool, whether the device can run every unit.
-
-        That is regardless of memory and constraints.
-        """
+        """(n_devices,) bool, whether it can run every unit, memory and constraints apart."""
         return np.array([column.all() for column in self.runs.T])
 
     @property
     def runs(self) -> BoolArray:
-        """(n_units, n_devices) bool, whether the device can run the unit, allowed or not."""
+        """(n_units, n_devices) bool, whether the device can run the unit, constraints apart."""
         return self.supported if self.capable is None else self.capable
 
     @cached_property
@@ -255,10 +252,10 @@ class Problem:
         """The assignment, with units that their device does not run on ``fallback``."""
         if self.supports_all:
             return assignment
-        # One fallback for all patterns and heuristics, so that two of them that agree elsewhere are
-        # equal and evaluated once.
-        possible = self.supported[np.arange(self.n_units), assignment]
-        return np.where(possible, assignment, self.fallback)
+        # One fallback for all patterns and heuristics: two that agree elsewhere are equal then, and
+        # evaluated once.
+        is_supported = self.supported[np.arange(self.n_units), assignment]
+        return np.where(is_supported, assignment, self.fallback)
 
     @cached_property
     def fallback(self) -> IntArray:

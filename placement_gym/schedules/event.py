@@ -22,16 +22,11 @@ class EventSchedule(TimedSchedule):
         if self.needs_heap:
             return super().latencies_ms(placements)
         simulator = self.simulator
-        return event_fifo_batch(
-            simulator.program,
-            placements,
-            simulator.channels,
-            simulator.transfer,
-            *simulator.gaps_ms,
-        )
+        fixed = simulator.channels, simulator.transfer, *simulator.gaps_ms
+        return event_fifo_batch(simulator.program, placements, *fixed)
 
     @property
     def needs_heap(self) -> bool:
-        """True if events of one server may overtake each other, so that a heap must sort them."""
+        """True if events of one server may overtake each other: a heap must sort them then."""
         axes = self.simulator.semantics
         return axes.contention == "none" or axes.order == "priority"

@@ -1,10 +1,9 @@
 """The event schedule: devices and channels work at the same time, first come, first served.
 
 Servers are channels, then devices; items are operators, then transfers, each numbered by the first
-reading that it serves. A server finishes items in the order in which they were added, so that its
-pending items are a linked list sorted by time, the next event is the earliest head of a list, and
-no heap is needed. ``after`` holds these lists: the successor of every item and the head of every
-server.
+reading that it serves. A server finishes items in the order in which they were added: its pending
+items are a linked list sorted by time, the next event is the earliest head of a list, and no heap
+is needed. ``after`` holds these lists: the successor of every item and the head of every server.
 
 The kernel is one function with inner functions on purpose: those are inlined, while numba counts
 references to every array passed between compiled functions, which is two to four times slower.
@@ -54,7 +53,7 @@ def event_fifo(
     place = np.empty(n_operators, np.uint8)
     missing = np.empty(n_operators, np.int32)
     start = np.empty(n_operators)
-    # An extra item that is never due ends every list, so that an empty one needs no case.
+    # An extra item that is never due ends every list: an empty one needs no case.
     due, after = np.empty(n_items + 1), np.empty(n_items + n_servers, np.uint32)
     due[n_items] = np.inf
     tail = (n_items + np.arange(n_servers)).astype(np.uint32)
@@ -64,8 +63,7 @@ def event_fifo(
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
 
-    # A server finishes items in the order in which they came: adding at the tail keeps lists
-    # sorted.
+    # A server finishes items in the order in which they came: the tail keeps lists sorted.
     def append(server: int, item: int, done: float) -> None:
         due[item] = done
         after[item] = n_items
@@ -102,8 +100,7 @@ def event_fifo(
             now = next_ms[other] if sooner else now
         if now == np.inf:
             return free.max(), start, due[:n_operators]
-        # The event leaves its server's list. The tail goes back to the head of a list that is
-        # empty.
+        # The event leaves its server's list. The tail of an empty list is its head.
         item = after[n_items + server]
         following = after[item]
         after[n_items + server] = following
@@ -140,8 +137,7 @@ def event_fifo(
                 if transfer == OUTPUT:
                     for other in range(first_reader[t], first_reader[t + 1]):
                         duration = max(duration, transfer_ms[t, here, place[readers[other]]])
-                # "both" occupies the channel of the sender, then that of the receiver, each in
-                # turn.
+                # "both" occupies the channel of the sender, then that of the receiver.
                 server = leaves[here, there]
                 begins = max(now, free[server])
                 free[server] = begins + duration + link_gap_ms

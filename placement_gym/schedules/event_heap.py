@@ -38,11 +38,8 @@ def event_heap(
     Returns:
         As ``event_fifo``.
     """
-    first_tensor, first_reader, readers = (
-        program.first_tensor,
-        program.first_reader,
-        program.readers,
-    )
+    first_tensor, first_reader = program.first_tensor, program.first_reader
+    readers = program.readers
     n_operators, n_devices = program.ms.shape
     n_items, n_channels = n_operators + len(readers), channels.n
     by_rank, links_are_free = len(preference) > 0, channels.send[0, 0] == NOTHING
@@ -54,7 +51,7 @@ def event_heap(
     # `shares` links each reading to the next one that the same transfer serves.
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
-    # numba takes the type of a list from an element, so that an empty one needs a first to remove
+    # numba takes the type of a list from an element: an empty one has had one.
     waiting = [[(0.0, 0)] for _ in range(n_devices)]
     for queue in waiting:
         queue.clear()
@@ -68,8 +65,7 @@ def event_heap(
         start[operator] = max(now, free[here])
         finish[operator] = start[operator] + program.ms[operator, here]
         free[here] = finish[operator] + op_gap_ms
-        # An operator keeps its device until `op_gap_ms` after its finish, but its readers do not
-        # wait.
+        # The gap keeps the device, but not the readers.
         heappush(events, (finish[operator], n_channels + here, order, np.int64(operator)))
 
     def release(reader: int, now: float, order: int) -> None:
@@ -89,8 +85,7 @@ def event_heap(
     while len(events) > 0:
         now, _, _, item = heappop(events)
         order += 1
-        # The last input may be any of those that arrive together: each reader counts down for
-        # itself.
+        # A transfer that serves several readers on its device arrives for all of them.
         if n_operators <= item < n_items:
             arrived = item - n_operators
             while arrived != NOTHING:
@@ -109,8 +104,7 @@ def event_heap(
                         release(reader, now, order)
                         continue
                     duration = program.transfer_ms[t, here, there]
-                    # With "output", one transfer serves readers on all devices: it is filed under
-                    # its source.
+                    # "output" has one transfer for all devices: it is filed under its source.
                     if transfer == OUTPUT:
                         there = here
                     if transfer != EDGE:
@@ -124,8 +118,7 @@ def event_heap(
                         for other in range(first_reader[t], first_reader[t + 1]):
                             to = place[readers[other]]
                             duration = max(duration, program.transfer_ms[t, here, to])
-                    # "both" occupies the channel of the sender, then that of the receiver, each in
-                    # turn.
+                    # "both" occupies the channel of the sender, then that of the receiver.
                     begins, server = now, np.int64(0)
                     if not links_are_free:
                         server = np.int64(channels.send[here, there])

@@ -71,7 +71,7 @@ def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8
     The level of a group is one more than the highest one among those that its first operator reads
     from. An operator joins the group of the highest level that it reads from, if that is only one,
     on the same device, and one of the edges from it is chosen. Edges between groups then lead from
-    lower to higher levels, so that their graph is acyclic.
+    lower to higher levels: there is no cycle.
 
     Args:
         readings: What each operator reads.
@@ -96,8 +96,7 @@ def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8
                 top, latest, alone = level[other], other, True
             elif level[other] == top and other != latest:
                 alone = False
-        # The user's decision counts for the edge itself: being on a path to the group is not
-        # enough.
+        # The edge itself has to be chosen: being on a path to the group is not enough.
         joins = False
         if latest != NOTHING and alone and home[latest] == place[i]:
             for r in range(first[i], first[i + 1]):
@@ -146,14 +145,14 @@ def time_groups(
                 tensor = readings.tensor[r]
                 saved[i] += costs.tensor_ms[tensor, place[i]]
                 inside[tensor] += 1
-    # The tensor is written all the same if anyone outside of the group needs it.
+    # A tensor that is read outside of the group is still written.
     for tensor in range(len(program.source)):
         if inside[tensor] == n_readers[tensor]:
             maker = program.source[tensor]
             saved[maker] += costs.tensor_ms[tensor, place[maker]]
     size, launch = np.zeros(count, np.int32), np.zeros(count)
     working, alone = np.zeros(count), np.zeros(count)
-    # The launch is paid for once. Operators do not overlap, so that each keeps its own roofline.
+    # The launch is paid for once. Operators do not overlap: each keeps its own roofline.
     for i in range(n):
         here, mine = place[i], group[i]
         size[mine] += 1

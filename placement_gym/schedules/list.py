@@ -80,7 +80,7 @@ def list_schedule(
     sent, arrival = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices)
     for i in range(n_operators):
         place[i] = placement[unit[i]]
-    # The order is topological, so that everything that an operator waits for is known here.
+    # The order is topological: all that an operator waits for is known here.
     for i in sequence:
         here = place[i]
         start[i] = max(start[i], free[here])
@@ -137,8 +137,8 @@ def list_makespan(
     It takes only the arrays that it needs of a ``Program``: unpacking one from Python takes as long
     as a hundred operators.
     """
-    # Without contention an arrival depends on its sender alone, so that each operator can pull its
-    # inputs: no transfer is ever stored.
+    # Without contention an arrival depends on its sender alone: each operator can pull its inputs,
+    # and no transfer is ever stored.
     first, tensor, producer = readings
     n_operators, n_devices = ms.shape
     finish, free = np.empty(n_operators), np.zeros(n_devices)

@@ -50,7 +50,7 @@ class Simulator:
         self.channels = Channels.of(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
         self.counts_submodels = bool(costs.submodel_ms.any())
-        # kernels would be compiled again for whole numbers
+        # Kernels would be compiled again for integers.
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property
@@ -90,7 +90,7 @@ class Simulator:
 
     @property
     def rank(self) -> FloatArray:
-        """(n_operators,) upward rank."""
+        """(n_operators,) upward rank, which sorts lists and the queues of devices."""
         costs, graph = self.costs, self.units.graph
         return upward_rank(costs.operator_ms, costs.transfer_ms[graph.moving], graph.moved)
 

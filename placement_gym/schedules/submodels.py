@@ -85,7 +85,7 @@ def join_stages(
             cyclic[m] |= reaches[m, here, here]
 
     # Then the submodels of a device are one stage for each number of device changes before them.
-    # Edges between submodels raise the level, so that producers are final in this order.
+    # Edges between submodels raise the level: producers are final in this order.
     changes = rows[HEIGHT]
     for i in range(n):
         changes[i] = 0
@@ -148,7 +148,7 @@ def find_submodels(
     n_levels = sort_by_level(level, n, begin, order)
 
     # A component need not run as early as it can. At its latest level it may meet a consumer on its
-    # device, which saves a submodel; consumers move first, so that theirs is final.
+    # device, which saves a submodel; consumers have moved before.
     for i in range(n):
         height[i], latest[i], meets[i] = level[i], n, n
     for lowest in range(n_levels - 1, -1, -1):
@@ -162,12 +162,12 @@ def find_submodels(
             for e in range(first[i], first[i + 1]):
                 there = root[producers[e]]
                 apart = place[there] != place[i]
-                # Selects, not branches: because no processor predicts where devices change.
+                # Selects, not branches: no processor predicts where devices change.
                 limit = high - apart if there != root[i] else n
                 latest[there] = min(signed(latest[there]), limit)
                 meets[there] = min(signed(meets[there]), n if apart else limit)
 
-    # A component moved as a whole, so that those of the final levels are unions of the old ones.
+    # A component moved as a whole: those of the final levels are unions of the old ones.
     for i in range(n):
         level[i] = height[root[i]]
     for i in range(n):

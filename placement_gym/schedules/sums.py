@@ -34,7 +34,7 @@ def serial(program: Program, placement: UInt8) -> float:
         for r in range(program.first_reader[t], program.first_reader[t + 1]):
             reached |= 1 << place[program.readers[r]]
         if reached != 1 << here:
-            # The diagonal costs nothing, so that the maker's own device needs no case.
+            # The diagonal costs nothing: the maker's own device needs no case.
             for there in range(n_devices):
                 if reached >> there & 1:
                     total += program.transfer_ms[t, here, there]
@@ -67,8 +67,7 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
                 for lane in range(LANES):
                     total[lane] += duration if place[i, lane] == device else 0.0
         for t in range(len(source)):
-            # One destination after another, in the order of `serial`, so that sums are bitwise
-            # equal.
+            # One destination after another, as in `serial`: sums are bitwise equal.
             for there in range(n_devices):
                 reached[:] = 0
                 for r in range(first_reader[t], first_reader[t + 1]):
@@ -118,7 +117,7 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """
     n_operators, n_devices = program.ms.shape
     load = np.zeros(n_devices)
-    # With requests in flight a device works for each of them, so that its time for one is a sum.
+    # With requests in flight a device works for each of them: its time for one is a sum.
     for i in range(n_operators):
         here = placement[program.unit[i]]
         load[here] += program.ms[i, here]

@@ -16,6 +16,6 @@ from .runs import Inferences as Inferences
 from .runs import Inputs as Inputs
 from .runs import Outputs as Outputs
 from .runs import read_outputs as read_outputs
-from .runs import start as start
+from .runs import start_inferences as start_inferences
 from .samples import check_inputs as check_inputs
 from .samples import draw as draw

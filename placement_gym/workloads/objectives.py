@@ -14,7 +14,7 @@ from placement_gym.workloads.request import Request
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """How requests of any kind follow each other; ``OBJECTIVES`` lists all.
+    """The objective of a placement, for requests of any kind; ``OBJECTIVES`` lists all.
 
     Attributes:
         name: As ``gym.make`` takes it.

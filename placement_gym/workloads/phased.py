@@ -54,11 +54,11 @@ class PhasedRequest:
     def infer(self, inputs: Mapping[Any, Any] | None = None) -> Any:
         """Run one inference, as ``ov.InferRequest.infer`` does; returns its outputs."""
         if self.current is self.prefill:
-            self.hand_over()
+            self.copy_state()
         self.current = self.prefill if self.current is None else self.decode
         return self.current.infer(inputs)
 
-    def hand_over(self) -> None:
+    def copy_state(self) -> None:
         """Copy the state of the prompt to the request that decodes."""
         start_s = perf_counter()
         states = {state.name: state.state for state in self.prefill.query_state()}
@@ -74,7 +74,7 @@ class PhasedRequest:
 
 
 class PhasedRun(StepsRun):
-    """As ``StepsRun``; handing the state over does not count as a token's time."""
+    """As ``StepsRun``; copying the state does not count as a token's time."""
 
     def __init__(
         self,

@@ -35,16 +35,16 @@ class Shaped(NamedTuple):
 class Request(ABC):
     """The inferences of one request of a model; ``kinds`` chooses the kind.
 
-    Only measurements draw its inputs and run it: see ``samples.draw`` and ``runs.start``.
+    Only measurements draw its inputs and run it: see ``samples.draw`` and
+    ``runs.start_inferences``.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have its own placement.
-        separable: Whether it is one inference, so that operators can be run one by one on its
-            values.
+        separable: Whether it is one inference, on whose values operators can run one by one.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.
         data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
             them dynamic.
-        own: Inputs of the user's own.
+        own: The user's inputs.
     """
 
     phased: ClassVar[bool] = False

@@ -141,7 +141,7 @@ class StepsRun(Inferences):
         self.times.clear()
 
 
-def start(
+def start_inferences(
     timed: Request, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
 ) -> Inferences:
     """Run once with the first of these samples, and return what runs again."""

@@ -129,7 +129,7 @@ def check_inputs(request: Request, model: ov.Model) -> None:
 
     Raises:
         UserError: The values of an input decide what the model computes, such as the number of
-            iterations of a loop, so that the user has to state them.
+            iterations of a loop: the user has to state them.
     """
     given = request.own.samples[0] if request.own.samples else ()
     # What generated integers mean may depend on sizes, as a length in full does.
@@ -177,7 +177,7 @@ def vary(sample: Sample, seed: int) -> Sample:
 
 
 class Kind(IntEnum):
-    """What integers are; where readers differ, the lowest."""
+    """Kinds of integers; where readers differ, the lowest counts."""
 
     COUNT = 0
     OFFSET = 1
@@ -189,7 +189,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, order=True)
 class Meaning:
-    """What the integers of an input are.
+    """The meaning of an input's integers.
 
     Attributes:
         kind: Their kind.
@@ -214,7 +214,7 @@ def constant(node: ov.Node, port: int) -> int:
 
 
 def size(port: int, pick: Callable[[ov.Shape, ov.Node], int]) -> Limit:
-    """What ``pick`` returns for the shape of an operator's input."""
+    """Make a limit that ``pick`` reads from the shape of an operator's input."""
 
     def find(node: ov.Node) -> int:
         shape = node.get_input_partial_shape(port)
@@ -312,7 +312,7 @@ def is_image(port: ov.Output) -> bool:
 
 
 def read_meaning(node: ov.Node, index: int) -> Meaning | None:
-    """What one operator takes the integers of one of its inputs for; None if anything."""
+    """The meaning that an operator gives the integers of its input; None if it takes any."""
     kind, about = node.get_type_name(), f"{node.get_type_name()} {node.get_friendly_name()!r}"
     if index in COUNTS.get(kind, ()):
         return Meaning(Kind.COUNT, 0, about)

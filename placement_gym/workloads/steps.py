@@ -39,7 +39,7 @@ class Step:
     Attributes:
         past: Tokens before it.
         new: Tokens that it reads.
-        grows: Whether the state holds each token, so that masks count those of the past as well.
+        grows: Whether the state holds each token: masks then count those of the past as well.
     """
 
     past: int
@@ -188,6 +188,7 @@ def find_fixed(model: ov.Model) -> list[ov.Output]:
     tokens = (*TOKENS, *GROWING_MASKS, *POSITIONS, *(() if has_decoder_ids else ("input_ids",)))
     unnamed = [port for port in counting if not is_named(port, (*ENCODER, *tokens))]
     sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in fixed}
+    # Each other input is tried with two lengths that no other input has.
     for port in unnamed:
         name = input_names(port)[0]
         trials = [{**sizes, name: input_shape(port, length, {})} for length in LENGTHS]
@@ -239,7 +240,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     """Nodes by name with the static shapes that they have at a step of a scenario.
 
     Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
-    ``Assign``, so that the state has a length.
+    ``Assign``: the state has a length then.
 
     Raises:
         UserError: A dimension stays dynamic at the scenario's lengths.

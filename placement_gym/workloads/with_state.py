@@ -30,8 +30,6 @@ from placement_gym.workloads.steps import (
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models import Given
-
 
 class Scenario(Request):
     """Several inferences on a state, which are timed as one."""
@@ -100,7 +98,7 @@ def make_scenario(model: ov.Model, scenario: str | None, inputs: Given | None) -
     """See ``kinds.make_request``."""
     # A named conversation is one: version 0.3 had no other scenarios.
     named = (scenario or "").startswith("chat")
-    kind = Conversation if named or counts_tokens(model) else Signal
+    kind = Conversation if named or counts_tokens(model) else EqualSteps
     return kind.of(model, scenario, inputs)
 
 
@@ -190,8 +188,8 @@ COUNT = 16
 
 
 @dataclass(frozen=True)
-class Signal(Scenario):
-    """``count`` inferences of equal shapes: own inputs are the same in each."""
+class EqualSteps(Scenario):
+    """``count`` inferences of equal shapes; the user's inputs are the same in each."""
 
     parts: ClassVar[Sequence[str]] = ("step_ms",)
 

@@ -12,7 +12,6 @@ from scripted_engine import NO_ENGINE
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import QUICK, MeasuredBackend, TimingProtocol, load_or_measure
-from placement_gym.backends.measured.assembly import read_profile
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph import group
@@ -93,7 +92,7 @@ class CliffEngine(MeasuredBackend):
     def __init__(
         self, problem: Problem, cliff: float = 1.0, protocol: TimingProtocol = QUICK
     ) -> None:
-        super().__init__(NO_ENGINE, problem, read_profile, "hetero", protocol)
+        super().__init__(NO_ENGINE, problem, "hetero", protocol)
         self.cliff = cliff
         self.measured: list[list[int]] = []
         ms = [[MS[device.kind] for device in problem.devices]] * N_UNITS

@@ -11,7 +11,6 @@ from fakes import diamond_problem
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.backends.measured.assembly import read_profile
 from placement_gym.base import IntArray
 
 Answer = Measurement | Exception | float
@@ -29,7 +28,7 @@ class ScriptedEngine(MeasuredBackend):
     """
 
     def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
-        super().__init__(NO_ENGINE, diamond_problem(), read_profile, "hetero")
+        super().__init__(NO_ENGINE, diamond_problem(), "hetero")
         self.answers = deque(answers)
         self.reference = reference
         self.log: list[str] = []

@@ -14,7 +14,6 @@ from fakes import assignment
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
-from placement_gym.backends.measured.assembly import read_profile
 from placement_gym.backends.measured.engine import LocalEngine
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.worker import Worker
@@ -113,7 +112,7 @@ def measure_here(
 ) -> MeasuredBackend:
     """A backend that measures everything in this process, finalists too."""
     worker = Worker(core, model, problem, split, reporter, tolerance)
-    return MeasuredBackend(LocalEngine(worker), problem, read_profile, split, protocol)
+    return MeasuredBackend(LocalEngine(worker), problem, split, protocol)
 
 
 def worker_of(backend: MeasuredBackend) -> Worker:

@@ -23,7 +23,7 @@ from placement_gym.base import UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.workloads import draw, make_request
-from placement_gym.workloads.with_state import Conversation, Signal
+from placement_gym.workloads.with_state import Conversation, EqualSteps
 
 ENCODER = "encoder_hidden_states"
 
@@ -142,7 +142,7 @@ def test_generated_tokens_are_any_of_the_vocabulary() -> None:
 def test_state_without_tokens_is_a_request_of_equal_steps() -> None:
     model = load_model(make_voice_detector(), shapes={"audio": [1, 512]})
     request = make_request(model)
-    assert isinstance(request, Signal)
+    assert isinstance(request, EqualSteps)
     assert request.keywords() == {"scenario": "steps-16"}
     assert shapes_of(request, model) == [[(1, 512)]] * 16
     assert make_request(model, "steps-3").list_shapes(model)[1][0] == 2.0

@@ -27,8 +27,6 @@ from placement_gym.workloads import check_inputs, make_request
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.problem.costs import CostTable
-
 
 def build_measured_backend(
     spec: ModelSpec,
@@ -44,33 +42,22 @@ def build_measured_backend(
     if tolerance is not None:
         check_positive("tolerance", tolerance)
     restrict = parse_constraints(constraints)
-
-    def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
-        units = group_inspected(model, spec, inspection)
-        check_inputs(units.graph.request, model)
-        supported = find_supported(units, inspection.operators)
-        supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
-        return restrict(Problem(units, devices, supported))
-
     if isolate:
         # OpenVINO may crash while it reads or compiles the model: that must not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
         model, inspection = load_and_inspect_here(spec, devices)
-    problem = make_problem(model, inspection)
+    units = group_inspected(model, spec, inspection)
+    check_inputs(units.graph.request, model)
+    supported = find_supported(units, inspection.operators)
+    supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
+    problem = restrict(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     process = EngineProcess(
         spec.with_loaded_model(model), Recipe.of(problem, split, tolerance), timeout_s
     )
     engine = process if isolate else host_here(model, problem, split, tolerance, process)
-    return MeasuredBackend(engine, problem, read_profile, split, protocol)
-
-
-def read_profile(backend: MeasuredBackend) -> CostTable:
-    """The profile that is kept, or a quick one."""
-    from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-    return load_or_measure(backend, quick=True)
+    return MeasuredBackend(engine, problem, split, protocol)
 
 
 def host_here(
@@ -83,7 +70,7 @@ def host_here(
     from placement_gym.backends.measured.worker import Worker
 
     worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
-    return LocalEngine(worker, elsewhere=process)
+    return LocalEngine(worker, finals_engine=process)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
@@ -100,7 +87,7 @@ def load_and_inspect(
 ) -> tuple[ov.Model, Inspection]:
     """Load a model, and inspect it in a separate process.
 
-    A file is read in that process first, so that a crash of OpenVINO does not end this one.
+    A file is read in that process first: a crash of OpenVINO does not end this one.
     With ``exclusive`` the model is compiled only while no other process measures.
 
     Raises:
@@ -135,7 +122,7 @@ def inspect_and_group(spec: ModelSpec) -> Units:
     """Group the operators of a model that OpenVINO has to compile or to run for that.
 
     It does for ``"fused"`` units, the primitives that the CPU executes, and for sizes that the data
-    decide. Nothing is measured, so that it does not wait for other processes that measure.
+    decide. Nothing is measured, and no other process that measures is waited for.
 
     Raises:
         EngineError: The CPU cannot compile the model.
@@ -149,7 +136,7 @@ def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) ->
     graph = extract_spec(model, spec, inspection.found)
     if empty := [name for name, is_empty in graph.find_deciding().items() if is_empty]:
         warn_user(
-            f"{name_first(empty)} found nothing on the sample inputs, so that what follows is "
+            f"{name_first(empty)} found nothing on the sample inputs, so what follows is "
             "timed on empty tensors: give inputs of your own, as in --inputs FILE (inputs=)"
         )
     return group(graph, spec.granularity, inspection.primitives)

@@ -1,4 +1,4 @@
-"""The measured backend: it asks an engine, again where that fails, and keeps what it found."""
+"""The measured backend: it asks an engine, again after failures, and records measurements."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ class MeasuredBackend:
     Args:
         engine: Compiles and times placements.
         problem: Units and devices.
-        profile: Returns the cost table of this backend.
         split: See ``placement_gym.compile_model``.
         protocol: How often things run.
 
     Attributes:
-        alias: Whether devices get alias names, so that HETERO keeps submodels apart.
+        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         session: Findings of earlier measurements.
         on_rounds: See ``OnRounds``.
         owns_engine: Whether ``close`` ends the engine.
@@ -54,11 +53,10 @@ class MeasuredBackend:
         self,
         engine: Engine,
         problem: Problem,
-        profile: Callable[[MeasuredBackend], CostTable],
         split: str = "auto",
         protocol: TimingProtocol | None = None,
     ) -> None:
-        self.engine, self.problem, self.profile = engine, problem, profile
+        self.engine, self.problem = engine, problem
         self.alias = uses_aliases(split, problem.devices)
         self.protocol = protocol or TimingProtocol()
         self.session = Session()
@@ -114,7 +112,7 @@ class MeasuredBackend:
 
     @cached_property
     def comparison_rules(self) -> list[str]:
-        """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
+        """Lines that describe how outputs behind choices are compared; see ``ChoosingModel``."""
         return list(self.ask_again("comparison_rules"))
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
@@ -182,7 +180,7 @@ class MeasuredBackend:
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        with self.engine.separate(self.on_rounds) as engine:
+        with self.engine.start_fresh(self.on_rounds) as engine:
             backend = copy(self)
             backend.engine = engine
             measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
@@ -301,12 +299,8 @@ class MeasuredBackend:
         return self.problem.infeasibility(assignment)
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        device_bytes = np.stack(
-            [self.problem.memory_bytes(assignment) for assignment in assignments]
-        )
-        excess = self.problem.memory.excess(device_bytes).sum(axis=1).astype(np.int64)
-        shares: FloatArray = excess / np.maximum(device_bytes.sum(axis=1), 1)
-        return shares
+        device_bytes = np.stack([*map(self.problem.memory_bytes, assignments)])
+        return self.problem.memory.excess_shares(device_bytes)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """Zeros, as start times are not measured; see ``Backend.start_ms``."""
@@ -317,4 +311,6 @@ class MeasuredBackend:
 
         On three models optima of quick profiles were as fast as those of full ones, measured.
         """
-        return self.profile(self)
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+        return load_or_measure(self, quick=True)

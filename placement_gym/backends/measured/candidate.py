@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,63 +17,25 @@ from placement_gym.backends.measured.hetero import (
     compile_partition,
     count_submodels,
 )
-from placement_gym.backends.measured.interference import describe
+from placement_gym.backends.measured.interference import describe_interference
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
 from placement_gym.graph import Units, contract
 from placement_gym.hardware import register
 from placement_gym.problem import Problem
-from placement_gym.workloads import Inferences, Inputs, PhasedModel, PhasedRun, Request, start
+from placement_gym.workloads import Inferences, PhasedModel, PhasedRun, start_inferences
 
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.reporter import Reporter
-    from placement_gym.backends.measured.timing_protocol import TimingProtocol
-
-
-class HostedModel(Protocol):
-    """A model with its inputs and devices, on OpenVINO in this process.
-
-    Attributes:
-        alias: True if devices get alias names, so that HETERO keeps submodels apart.
-        request: The inferences that are timed together.
-        samples: (n_samples, n_inferences) inputs; the first sample is timed.
-        reporter: Receives every step.
-        protocol: How often things run.
-    """
-
-    core: ov.Core
-    model: ov.Model
-    problem: Problem
-    alias: bool
-    request: Request
-    samples: list[list[Inputs]]
-    reporter: Reporter
-    protocol: TimingProtocol
-
-    @property
-    def tolerance(self) -> float:
-        """Largest relative error of outputs beyond which a placement is infeasible."""
-
-    @property
-    def reference(self) -> CompiledPlacement:
-        """The reference device alone."""
-
-    def compile(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement, set the inputs and run it once."""
-
-    def run_variant(self, model: ov.Model, assignment: IntArray) -> list[NDArray[Any]]:
-        """Run a placement of the model with more outputs, one request alone."""
+    from placement_gym.backends.measured.worker import Worker
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """Facts about a compiled placement, and the seconds that compiling took.
+    """The fields of a ``Measurement`` that a compiled placement has.
 
-    ``held_bytes`` are what each device's plugin reports once it ran, None where it does not. Once
-    it is timed it also has the latencies of a request's parts, or of a union's models. With
-    several requests in flight it has their number, and the streams of each device.
+    ``parts_ms`` and ``models_ms`` are known once it was timed.
     """
 
     n_submodels: int
@@ -112,17 +74,17 @@ class CompiledPlacement:
         return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
-def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacement:
+def compile_candidate(host: Worker, assignment: IntArray) -> CompiledPlacement:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
-        host: The model, its inputs and the devices.
+        host: Has the model, its inputs and the devices.
         assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
 
     Raises:
         CompileError: OpenVINO refused the placement.
     """
-    beat, samples = host.reporter.beat, host.samples
+    beat, samples = host.reporter.on_heartbeat, host.samples
     beat("compiling")
     parts = [compile_placement(host, placement) for placement in np.atleast_2d(assignment)]
     beat("the first inference")
@@ -133,15 +95,16 @@ def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacem
         inferences = PhasedRun(host.request.find_parts, phased, samples, beat)
         facts = join_phases(host.problem, assignment, [facts for _, facts, _ in parts])
     else:
-        inferences = start(host.request, compiled.create_infer_request(), samples, beat)
-    # A request allocates what an inference needs, so that memory is read after one.
+        request = compiled.create_infer_request()
+        inferences = start_inferences(host.request, request, samples, beat)
+    # Memory is read after an inference, which allocates what it needs.
     facts = replace(facts, held_bytes=watch.held_bytes())
     check_held(host.problem, facts.memory_bytes, facts.held_bytes)
     return CompiledPlacement(inferences, facts)
 
 
 def compile_placement(
-    host: HostedModel, assignment: IntArray
+    host: Worker, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
     start_s, problem = perf_counter(), host.problem
@@ -163,6 +126,7 @@ def compile_placement(
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
     """Join the compilations of a (2, n_units) pair of placements into what both need together."""
+    # The problem's tensors have the bytes of a whole scenario: tokens move those but the prefill's.
     prefill = prefill_problem(problem)
     n_prefill, prefill_bytes = prefill.traffic(pair[0])
     n_decode, all_bytes = problem.traffic(pair[1])
@@ -205,7 +169,7 @@ def summarize(
     interference, noise = race.interference(arm), race.noise(arm)
     warning = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
     if interference and not race.is_clear_despite_interference(arm):
-        warning = describe(interference, problem.devices)
+        warning = describe_interference(interference, problem.devices)
     # Not the median of the times: its ratio to the reference would include the machine's drift,
     # which pairs of samples cancel.
     reference_ms = float(np.median(reference))

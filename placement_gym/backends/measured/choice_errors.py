@@ -1,7 +1,7 @@
 """Errors of choices: how far the values that were chosen are from those that should have been.
 
-A device of lower precision may choose another one of two values that are nearly equal. Its indices
-differ then, which says nothing; the values behind them, as the reference computes them, say all.
+A device of lower precision may choose another one of two values that are nearly equal. That its
+indices differ then is no error: the values at these indices, computed by the reference, decide.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from placement_gym.base import FloatArray
 Array = NDArray[Any]
 Arrays = Sequence[Array]
 Outputs = Mapping[int, Array]
-"""By their index; one that is not known lacks."""
+"""Index -> output, of those that are known."""
 Attributes = Mapping[str, Any]
 Error = Callable[[Arrays, Outputs, Attributes, float], float]
 """The relative error of an operator's outputs, by their index, on the reference's inputs and with
-its attributes. Where an error is no number, it is 0 or ``WRONG``, given a limit of that of values.
-"""
+its attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
 WRONG = 1.0
 """The relative error of indices that no rounding explains."""
 
@@ -61,7 +60,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
 
 
 def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
-    """How far real numbers are from the nearest that become the integers, or truth values."""
+    """The distance of real numbers to the nearest that become these integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
         return WRONG
@@ -79,6 +78,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     threshold; each box that scores above its threshold is selected, or overlaps with a selected one
     that does not score less, or as many as are allowed score no less; all within the limit.
     """
+    # Limits that are left out are 0, as in OpenVINO. Each selected box exists and is named once.
     boxes, scores = (array.astype(np.float64) for array in inputs[:2])
     limits = [float(array.max()) for array in inputs[2:5]]
     most, max_overlap, min_score = (*limits, 0.0, 0.0, 0.0)[:3]
@@ -86,6 +86,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     within = (selected >= 0) & (selected < [*scores.shape[:2], scores.shape[2]])
     if not within.all() or len(np.unique(selected, axis=0)) < len(selected):
         return WRONG
+    # The other outputs, scores and number of the selected boxes, agree with them.
     score_slack, box_slack = limit * np.abs(scores).max(), limit * np.abs(boxes).max()
     found = scores[tuple(selected.T)]
     if 1 in outputs and not np.allclose(outputs[1][:, 2], found, rtol=0.0, atol=score_slack):
@@ -94,6 +95,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
         return WRONG
     if attributes["sort_result_descending"] and (np.diff(found) > 2 * score_slack).any():
         return WRONG
+    # For each image and class: boxes that were selected, suppressed, or missed.
     for batch, label in np.ndindex(*scores.shape[:2]):
         own = selected[(selected[:, :2] == (batch, label)).all(axis=1), 2]
         corners = find_corners(boxes[batch], attributes["box_encoding"])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHOICE = {"TopK": 1}
 """Index of the output that is the choice, where that is not the first."""
 PADDED = ("NonMaxSuppression", "MulticlassNms", "MatrixNms")
-"""Those of which a GPU returns as many rows as there may be, and fills the free ones with -1."""
+"""Types of which a GPU returns as many rows as there may be, and fills the free ones with -1."""
 EXACT_KINDS = ("Convert", "Equal", "NotEqual")
 """Choices that no rounding changes where they compare whole numbers, as masks of tokens."""
 KEEPS_WHOLE = ("Convert", "Add", "Subtract", "Reshape", "Squeeze", "Unsqueeze", "Broadcast")
@@ -96,7 +96,7 @@ class Choice:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it returns no index of what it picked."""
+        """True if it returns no index of what it picked."""
         return self.kind in RESULT_ERRORS
 
     def find_error(
@@ -126,7 +126,7 @@ class Choice:
 
 
 def is_whole(port: ov.Output) -> bool:
-    """Whether an output holds whole numbers, which are computed without rounding."""
+    """Return whether an output holds whole numbers, which are computed without rounding."""
     node = port.get_node()
     if node.get_type_name() == "Constant":
         return bool(np.all(node.data == np.rint(node.data)))
@@ -137,7 +137,7 @@ def is_whole(port: ov.Output) -> bool:
 
 
 class ChoosingModel:
-    """A model and its choices, which it can return, and take from another run.
+    """A model and its choices: variants that return them, or take those of another run.
 
     Args:
         model: A model with unique names; it is not changed.

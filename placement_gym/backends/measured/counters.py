@@ -19,14 +19,14 @@ from placement_gym.workloads import Beat, Inputs
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.candidate import HostedModel
+    from placement_gym.backends.measured.worker import Worker
 
 WARMUP = 5
 """Inferences before the first counted one, in which caches fill. Hand-tuned."""
 BATCHES = 5
 """Batches of inferences, of whose means the median is taken. Hand-tuned. An average in whole
-microseconds over n inferences states their total to within n of them, so that the mean of a batch
-of b is exact to n / b: 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
+microseconds over n inferences states their total to within n of them: the mean of a batch of b is
+exact to n / b, 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
 MICROSECOND = timedelta(microseconds=1)
 MAX_COUNTED = 10
 """Counters' sum, as a multiple of the latency, above which a batch does not count. Hand-tuned."""
@@ -39,7 +39,7 @@ message. Hand-tuned. Counters cost time themselves; on the CPU their sum is with
 latency."""
 
 
-def measure_operator_times(host: HostedModel, device: int, prefill: bool = False) -> FloatArray:
+def measure_operator_times(host: Worker, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     See ``give_to_operators``. A message informs the user of time that belongs to no operator, and
@@ -51,7 +51,7 @@ def measure_operator_times(host: HostedModel, device: int, prefill: bool = False
         prefill: Time the first inference of a request alone.
     """
     graph, spec = host.problem.units.graph, host.problem.devices[device]
-    steps, beat = host.samples[0][:1] if prefill else host.samples[0], host.reporter.beat
+    steps, beat = host.samples[0][:1] if prefill else host.samples[0], host.reporter.on_heartbeat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     beat("compiling with counters")
     # Each stream has its own counters, and any of them may run an inference.
@@ -73,9 +73,9 @@ class CountedRequest:
     """The only request of a model that is compiled with counters, and their totals so far.
 
     Counters of the CPU's plugin are averages over all inferences since the model was compiled, in
-    whole microseconds: the first one, which is cold, and every one that was interrupted is in all
-    later readings, so that only differences of totals are times. Those of other plugins are of the
-    last inference.
+    whole microseconds. The first one, which is cold, and every one that was interrupted is in all
+    later readings: only differences of totals are times. Those of other plugins are of the last
+    inference.
     """
 
     def __init__(self, request: ov.InferRequest, averaged: bool, beat: Beat) -> None:
@@ -177,8 +177,8 @@ def give_to_operators(
         owners = [operators[name] for name in names if name in operators]
         owners = owners or [owner[name] for name in names if name in owner]
         owners = owners or [owner[base] for base in map(strip_additions, names) if base in owner]
-        # The operator with most work is why the primitive exists; of equal ones the first, so that
-        # the result does not depend on the order of names.
+        # The operator with most work is why the primitive exists; of equal ones the first, whatever
+        # the order of names.
         if owners:
             times[max(owners, key=lambda i: (graph.flops[i], -i))] += ms
         else:

@@ -1,4 +1,4 @@
-"""What answers questions about placements or inspects a model, in a process that may crash."""
+"""Engines: a worker in this process, or in one that may crash; and the inspection of a model."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedE
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import FoundShapes, ModelSpec
 
+if TYPE_CHECKING:
+    from placement_gym.backends.measured.worker import Worker
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -36,9 +39,6 @@ class Inspection:
     primitives: dict[str, str] | None
     found: Sequence[FoundShapes] = field(default_factory=list)
 
-
-if TYPE_CHECKING:
-    from placement_gym.backends.measured.worker import Worker
 
 WORKER = "placement_gym.backends.measured.server"
 INSPECTOR = "placement_gym.backends.measured.inspector"
@@ -67,7 +67,7 @@ class Engine(ABC):
         """Drop what it holds; the next question starts it again."""
 
     @abstractmethod
-    def separate(self, on_rounds: OnRounds | None) -> AbstractContextManager[Engine]:
+    def start_fresh(self, on_rounds: OnRounds | None) -> AbstractContextManager[Engine]:
         """An engine that has measured nothing before, which ends with the context."""
 
 
@@ -85,11 +85,8 @@ class EngineProcess(Engine):
         return self.__dict__ | {"child": None, "on_rounds": None}
 
     def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        request = {
-            "method": question,
-            "protocol": asdict(protocol),
-            "arguments": [*map(encode, arguments)],
-        }
+        encoded = [*map(encode, arguments)]
+        request = {"method": question, "protocol": asdict(protocol), "arguments": encoded}
         with engine_failures():
             return read_answer(self.running().call(request, self.timeout_s))
 
@@ -101,11 +98,8 @@ class EngineProcess(Engine):
         if self.child is None or not self.child.alive:
             self.restart()
             with self.spec.as_file() as model:
-                start = {
-                    "recipe": self.recipe.to_json(),
-                    "model": model,
-                    "command": describe_worker(),
-                }
+                recipe, command = self.recipe.to_json(), describe_worker()
+                start = {"recipe": recipe, "model": model, "command": command}
                 self.child = Child(self.module, start, on_steps=self.on_rounds)
                 self.child.call(READY, self.timeout_s)
         return self.child
@@ -117,7 +111,7 @@ class EngineProcess(Engine):
             self.child = None
 
     @contextmanager
-    def separate(self, on_rounds: OnRounds | None) -> Iterator[EngineProcess]:
+    def start_fresh(self, on_rounds: OnRounds | None) -> Iterator[EngineProcess]:
         engine = EngineProcess(self.spec, self.recipe, self.timeout_s)
         engine.module = self.module
         if on_rounds is not None:
@@ -136,11 +130,11 @@ class LocalEngine(Engine):
 
     Args:
         worker: The worker.
-        elsewhere: Measures finalists; None measures them here.
+        finals_engine: Measures finalists; None measures them here.
     """
 
-    def __init__(self, worker: Worker, elsewhere: EngineProcess | None = None) -> None:
-        self.worker, self.elsewhere = worker, elsewhere
+    def __init__(self, worker: Worker, finals_engine: EngineProcess | None = None) -> None:
+        self.worker, self.finals_engine = worker, finals_engine
 
     def __getstate__(self) -> Any:
         """Refuse to pickle: OpenVINO runs in this process.
@@ -161,11 +155,11 @@ class LocalEngine(Engine):
         self.worker.close()
 
     @contextmanager
-    def separate(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
-        if self.elsewhere is None:
+    def start_fresh(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
+        if self.finals_engine is None:
             yield self
             return
-        with self.elsewhere.separate(on_rounds) as engine:
+        with self.finals_engine.start_fresh(on_rounds) as engine:
             yield engine
 
 
@@ -215,7 +209,7 @@ def inspect_in_new_process(
     with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"model": model, "devices": specs, "alone": exclusive}
+            request = {"model": model, "devices": specs, "exclusive": exclusive}
             return Inspection(**child.call(request, timeout_s))
         finally:
             child.end()

@@ -47,7 +47,7 @@ class HeteroPartition:
     ) -> HeteroPartition:
         """Cut a graph into submodels, each on one device.
 
-        HETERO tells submodels apart by device name alone and over-splits when two neighbours
+        HETERO distinguishes submodels by device name alone and over-splits when two neighbours
         share one. With ``alias``, neighbours on one device get different names of it, where its
         plugin can be registered twice.
         """
@@ -68,7 +68,7 @@ class HeteroPartition:
 
     @property
     def n_submodels(self) -> int:
-        """Those that are compiled: a device alone takes the unchanged model."""
+        """Number of compiled submodels: a device alone takes the unchanged model."""
         return 1 if len(self.devices) == 1 else len(self.targets)
 
     def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:

@@ -74,7 +74,7 @@ class QueueLane:
         self.queue.set_callback(lambda request, finish: finish(request))
 
     def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
-        self.queue.get_idle_request_id()  # waits for one, so that a latency begins after that
+        self.queue.get_idle_request_id()  # waits for one: a latency begins after that
         self.beat("an inference")
         start_s = perf_counter()
 
@@ -245,7 +245,7 @@ class InFlight(Inferences):
         """Start the requests of a round, each when one is free; its end is noted.
 
         Args:
-            is_full: Whether all requests are in flight, so that latencies count.
+            is_full: Whether all requests are in flight; latencies count only then.
             ends: Ends of rounds.
         """
         models, finished_requests = self.list_round(), count(1)

@@ -1,6 +1,6 @@
 """The process that inspects a model: plugins may crash while they read it, or hang.
 
-``python -m placement_gym.backends.measured.inspector`` is it.
+It runs as ``python -m placement_gym.backends.measured.inspector``.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def inspect(
     known: dict[str, list[str]] = {}
     for device in devices:
         if (name := device.plugin or device.name) not in known:
-            reporter.beat(f"asking what {device.name} supports")
+            reporter.on_heartbeat(f"asking what {device.name} supports")
             known[name] = list(core.query_model(model, device.name))
     operators = [known[device.plugin or device.name] for device in devices]
     if fused:
         with measurement_lock(reporter) if exclusive else nullcontext():
-            reporter.beat("compiling for primitives")
+            reporter.on_heartbeat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
             primitives = query_primitives(core, model, "CPU", precision)
     found = find_shapes(core, model, request, reporter) if request else []
@@ -84,7 +84,8 @@ def find_shapes(
     undecided = list_dynamic((shapes[0].nodes or {}).values())
     if not undecided:
         return []
-    # Shapes are outputs instead of the tensors, which could fill the memory.
+    # The shapes become the outputs, as the tensors could fill the memory; of a node without outputs
+    # those that it reads.
     clone = model.clone()
     nodes = {node.get_friendly_name(): node for node in clone.get_ops()}
     ports = {
@@ -100,7 +101,7 @@ def find_shapes(
         compiled = core.compile_model(tapped, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         engine_request = compiled.create_infer_request()
         for inputs in draw(request, model):
-            reporter.beat("running the model once, as its data decide sizes")
+            reporter.on_heartbeat("running the model once, as its data decide sizes")
             engine_request.infer(dict(enumerate(inputs)))
             values = iter([tensor.data.tolist() for tensor in engine_request.output_tensors])
             found.append({name: [next(values) for _ in of_node] for name, of_node in ports.items()})
@@ -118,17 +119,17 @@ class Inspector:
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         self.reporter = Reporter(
-            parent.heartbeat.touch, parent.print_message, wait=parent.show_waiting
+            parent.heartbeat.touch, parent.print_message, on_wait=parent.show_waiting
         )
 
     def __call__(self, request: Json) -> Json:
-        self.reporter.beat("reading the model")
+        self.reporter.on_heartbeat("reading the model")
         spec = ModelSpec(**request["model"])
         devices = [DeviceSpec.from_json(values) for values in request["devices"]]
         model = spec.load()
         engine_request = make_request(model, spec.scenario, spec.inputs)
         inspection = inspect(
-            model, devices, spec.fused, self.reporter, request["alone"], engine_request
+            model, devices, spec.fused, self.reporter, request["exclusive"], engine_request
         )
         return asdict(inspection)
 

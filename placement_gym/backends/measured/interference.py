@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.backends import Measurement
-from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware import DeviceSpec, usable_cores
 
 DISTURBED = 0.1
 """Smallest share of a sample's time taken by other programs for which it is repeated. Hand-tuned.
@@ -82,13 +82,6 @@ def is_calm() -> bool:
     return others_s < DISTURBED * (after.clock_s - before.clock_s)
 
 
-def count_cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def find_waited_s(before: Usage, after: Usage) -> float:
     """Seconds between two readings in which threads waited for other processes.
 
@@ -97,7 +90,7 @@ def find_waited_s(before: Usage, after: Usage) -> float:
     one did not run, and at most the time in which the machine was busy beyond it, to within a tick.
     """
     clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before[:4], after[:4], strict=True))
-    others_s = count_cores() * clock_s - ran_s
+    others_s = usable_cores() * clock_s - ran_s
     if isfinite(before.busy_s):
         others_s = min(others_s, after.busy_s - before.busy_s - ran_s + 2 * TICK_S)
     return min(waited_s, max(others_s, 0.0))
@@ -126,7 +119,7 @@ def find_delay(before: Usage, after: Usage) -> float:
     return float(min(max(delay_s, 0.0) / max(clock_s, 1e-9), 1.0))
 
 
-def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
+def describe_interference(share: float, devices: tuple[DeviceSpec, ...]) -> str:
     """Describe interference, with a note where some device is not observed."""
     unseen = ", ".join(device.name for device in devices if not device.host)
     scope = f" of the host (use of {unseen} by other programs is not observed)" if unseen else ""

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.backend import MeasuredBackend
 
 PROFILE_METHOD = 3
-"""Version of the method: raise it with any change of what is measured or written, so that older
-files are not read."""
+"""Version of the method: raise it with any change of what is measured or written, which older files
+do not have."""
 
 
 def load_or_measure(
@@ -65,7 +65,7 @@ def load_or_measure(
     profile = table or measure_and_keep_profile(backend, quiet, quick)
     if is_disturbed(profile):
         warn_user(
-            f"{describe_disturbed(profile)}, so that placements solved on it may be slower than "
+            f"{describe_disturbed(profile)}, so placements solved on it may be slower than "
             "they could be: measure it again on an idle machine (placement-gym profile --refresh)"
         )
     return profile.in_a_round(backend.problem.units.graph)
@@ -77,8 +77,9 @@ def is_disturbed(table: CostTable) -> bool:
 
 
 def describe_disturbed(table: CostTable) -> str:
-    share = f"{table.interference:.0%} of the time"
-    return f"the profile was measured while other programs took {share}"
+    return (
+        f"the profile was measured while other programs took {table.interference:.0%} of the time"
+    )
 
 
 def measure_and_keep_profile(backend: MeasuredBackend, quiet: bool, quick: bool) -> CostTable:
@@ -109,12 +110,12 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 
 def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
-    found = [load_kept(path, backend.problem) for path in list_paths(backend, quick)]
+    found = [load_file(path, backend.problem) for path in list_paths(backend, quick)]
     return min((table for table in found if table is not None), key=is_disturbed, default=None)
 
 
-def load_kept(path: Path, problem: Problem) -> CostTable | None:
-    """The costs in a file; a damaged one is renamed. None if there are none."""
+def load_file(path: Path, problem: Problem) -> CostTable | None:
+    """The costs in a file; None if there is none, or it is damaged, and then renamed."""
     if not is_file(path):
         return None
     try:
@@ -133,7 +134,7 @@ def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
 
 
 def list_paths(backend: MeasuredBackend, quick: bool) -> list[Path]:
-    """Where profiles of a backend may be kept, full ones first."""
+    """Paths where profiles of a backend may be kept, full ones first."""
     kinds = (False, True) if quick else (False,)
     return [profile_path(backend, kind) for kind in kinds]
 

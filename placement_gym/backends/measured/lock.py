@@ -23,17 +23,15 @@ SHARED = Path("/tmp")
 DEFAULT_PATH = (
     SHARED if SHARED.is_dir() else Path(tempfile.gettempdir())
 ) / "placement_gym.measure.lock"
-"""The same for every process of the machine, whatever its TMPDIR."""
+"""The same for every process of the machine, whatever its TMPDIR is."""
 SILENT_S = 1.0
 """Seconds of waiting before a message: most measurements of a step are shorter. Hand-tuned."""
-
 MAX_HOLD_S = 1800.0
 """Seconds that one process may hold the lock before waiting processes give up. Hand-tuned."""
 MAX_COMMAND = 120
 """Characters of a command in a message."""
-
 MAX_NOTE_BYTES = 4096
-"""Longer notes are not ours: the folder is shared."""
+"""Bytes of a note that are read: the folder is shared, and others may write a longer one."""
 
 
 def lock_path() -> Path:
@@ -95,9 +93,9 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """
     start_s = turn_start_s = monotonic()
     turn, announced = "", False
-    # Waiting in slices: the heartbeat shows that this process lives, and other holders are noticed.
+    # In slices: heartbeats show that this process lives, and a new holder is noticed.
     while True:
-        reporter.beat("waiting for the lock")
+        reporter.on_heartbeat("waiting for the lock")
         try:
             lock.acquire(timeout=SILENT_S)
         except Timeout:
@@ -110,18 +108,18 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
         else:
             if announced:
                 waited_s = monotonic() - start_s
-                reporter.wait("")
+                reporter.on_wait("")
                 reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
             return
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
-        reporter.wait(f"waiting {monotonic() - start_s:.0f} s for {describe_holder()}")
+        reporter.on_wait(f"waiting {monotonic() - start_s:.0f} s for {describe_holder()}")
         # The limit is for one holder, not for a queue of many.
         if turn != (turn := identify_turn()):
             turn_start_s = monotonic()
         if monotonic() - turn_start_s > MAX_HOLD_S:
-            reporter.wait("")
+            reporter.on_wait("")
             raise EngineError(
                 f"{describe_holder()} has been measuring for {MAX_HOLD_S:.0f} s: end it, or set "
                 f"{PATH_VARIABLE} to another path if it does not share this machine's cores"

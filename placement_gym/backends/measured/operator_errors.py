@@ -1,8 +1,8 @@
 """Errors of single operators on a device, given the reference device's activations.
 
-Two compilations cover all operators. The model is cut at every tensor, so that each operator reads
-what the reference device computed and no error reaches the next operator. Devices fuse less then
-than in the whole model, so that an error is a suspicion, to be confirmed by placements.
+Two compilations cover all operators. The model is cut at every tensor: each operator reads what the
+reference device computed, and no error reaches the next operator. Devices fuse less then than in
+the whole model: an error is a suspicion, to be confirmed by placements.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from placement_gym.models import Input, as_input, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.candidate import HostedModel
+    from placement_gym.backends.measured.worker import Worker
 
 Array = NDArray[Any]
-Port = tuple[str, int]
+NodeOutput = tuple[str, int]
 """Name and output index of a node."""
 
 
-def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray) -> FloatArray:
+def measure_operator_errors(host: Worker, device: int, selected: BoolArray) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
     Args:
-        host: A model without state, its inputs and the devices.
+        host: Has a model without state, its inputs and the devices.
         device: Index of the device.
         selected: (n_operators,) which operators to run there; others, and those that draw random
             numbers, have NaN.
@@ -49,32 +49,35 @@ def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray)
     problem, graph = host.problem, host.problem.units.graph
     selected = selected & ~np.isin(graph.names, list(find_random(host.model)))
     reference, spec = problem.devices[problem.reference_device], problem.devices[device]
+    # Each operator becomes a part, which reads Parameters alone and ends in Results alone.
     cut = host.model.clone()
     owner = separate_parts(cut, graph, np.arange(len(graph)))
     stages, _ = Cutter(cut, owner).cut()
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
+    # The reference device computes the inputs of all parts, in the whole model.
     inputs = host.samples[0][0]
-    host.reporter.beat("compiling with all activations as outputs")
+    host.reporter.on_heartbeat("compiling with all activations as outputs")
     tapped = tap(host.model, stages)
     compiled_model = compile_on(
         host.core, tapped, reference, "the model with all activations as outputs"
     )
     activations = infer_ports(compiled_model, inputs)
-    # One model of all operators: an operator reads Parameters alone, and ends in Results alone.
+    # The device runs all parts as one model, with these inputs.
     pieces = ov.Model(
         [result for _, part in parts for result in part.results],
         [array for _, part in parts for array in part.inputs.values()],
         "operators",
     )
-    host.reporter.beat("compiling operators apart")
+    host.reporter.on_heartbeat("compiling operators apart")
     compiled = compile_on(host.core, pieces, spec, "operators apart")
     piece_inputs: list[Input] = [
         inputs[source[1]] if source[0] == WHOLE_MODEL else activations[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
     ]
-    host.reporter.beat("an inference")
+    host.reporter.on_heartbeat("an inference")
     outputs = iter(infer(compiled, piece_inputs))
+    # The outputs of a choice are judged by the values that it picks, others by their difference.
     errors = np.full(len(graph), np.nan)
     choices = {choice.name: choice for choice in ChoosingModel(host.model).choices}
     known = list_known(host.model, inputs, choices.values()) | activations
@@ -91,7 +94,10 @@ def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray)
 
 
 def find_choice_error(
-    choice: Choice, made: Mapping[Port, Array], known: Mapping[Port, Array], limit: float
+    choice: Choice,
+    made: Mapping[NodeOutput, Array],
+    known: Mapping[NodeOutput, Array],
+    limit: float,
 ) -> float:
     """The error of a choice by the values that it picks; NaN where one of those is not known."""
     outputs = {index: array for (name, index), array in made.items() if name == choice.name}
@@ -105,7 +111,7 @@ def find_choice_error(
 
 def list_known(
     model: ov.Model, inputs: Sequence[Input], choices: Iterable[Choice]
-) -> dict[Port, Array]:
+) -> dict[NodeOutput, Array]:
     """The values of inputs, and of constants that choices read."""
     sources = {port for choice in choices for port in choice.sources}
     nodes = {(node.get_friendly_name(), 0): node for node in model.get_ops()}
@@ -120,7 +126,7 @@ def list_known(
     return known
 
 
-def list_ports(part: StageModel) -> list[Port]:
+def list_ports(part: StageModel) -> list[NodeOutput]:
     """List the name and output index of the source of each result of a part."""
     sources = [result.input(0).get_source_output() for result in part.results]
     return [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
@@ -141,7 +147,7 @@ def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
     return ov.Model(results, tapped.get_sinks(), tapped.get_parameters(), "activations")
 
 
-def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> dict[Port, Array]:
+def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> dict[NodeOutput, Array]:
     """The outputs of a model that ``tap`` made, by port."""
     names = [port.get_node().get_friendly_name().rpartition(":") for port in compiled.outputs]
     outputs = infer(compiled, inputs)

@@ -26,11 +26,21 @@ from placement_gym.workloads import Inputs, Outputs
 if TYPE_CHECKING:
     import openvino as ov
 
+F32_TOLERANCE = 1e-4
+"""Relative error of outputs in f32. Hand-tuned: far above what sums in another order change."""
+LOW_PRECISION_TOLERANCE = 3e-2
+"""Relative error of bf16 and f16 devices, and of quantised models whose rounding is not measured:
+bf16 keeps about 2.4 digits, and errors add up over the layers."""
+N_PERTURBATIONS = 5
+"""Random changes of the inputs, each one inference. Hand-tuned."""
+SAFETY_FACTOR = 3.0
+"""Tolerance over the largest error of ``N_PERTURBATIONS``. Hand-tuned: a placement rounds at other
+operators than the reference device, and its error can be larger than any of these."""
 MAX_ROUNDING_ERROR = 0.1
 """Relative to the largest value of an output. Hand-tuned: more than a user would accept of
 rounding."""
 MAX_NAMED_OPERATORS = 3
-"""Operators that a message names, so that it fits two lines of a terminal."""
+"""Operators that a message names: it fits two lines of a terminal."""
 
 
 def compare_outputs(
@@ -149,7 +159,7 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
         empty = not any(output.size for output in outputs)
         warnings.warn(
             f"the model's outputs {'have no elements' if empty else 'are all zero'} on the sample "
-            "inputs, so that a placement that computes something else may pass: give inputs of "
+            "inputs, so a placement that computes something else may pass: give inputs of "
             "your own, --inputs inputs.npz (inputs='inputs.npz')",
             stacklevel=3,
         )
@@ -177,20 +187,6 @@ def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
 
 def is_string(output: NDArray[Any]) -> bool:
     return output.dtype.kind in "US"
-
-
-F32_TOLERANCE = 1e-4
-"""Relative error of outputs in f32. Hand-tuned: far above what sums in another order change."""
-
-LOW_PRECISION_TOLERANCE = 3e-2
-"""Relative error of bf16 and f16 devices, and of quantised models whose rounding is not measured:
-bf16 keeps about 2.4 digits, and errors add up over the layers."""
-N_PERTURBATIONS = 5
-"""Random changes of the inputs, each one inference. Hand-tuned."""
-
-SAFETY_FACTOR = 3.0
-"""Tolerance over the largest error of ``N_PERTURBATIONS``: a placement rounds at other operators
-than the reference device, so that it can be further off than any of these. Hand-tuned."""
 
 
 def find_tolerance(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PLACEMENTS_SEED = 20_202
 """Any, but always the same: a kept profile and a new one are fitted to the same placements."""
-
 MIN_TRANSFER_MS = 0.02
 """Smallest cost of a transfer in an inference. Hand-tuned. With transfers that noise made free,
 solvers cut everywhere."""
@@ -198,21 +197,11 @@ def fit_costs(
     pairs = [(a, m) for a, m in measured if m.feasible]
     # Fewer measurements than unknowns would leave some of them to chance.
     if len(pairs) < n_needed(problem):
-        reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
-        reason = f": {reasons[0][0]}" if reasons else ""
-        # HETERO refuses a border of unknown size in words about tensors or shapes; binding shapes
-        # helps with no other error.
-        bounds = any(word in reason.lower() for word in ("tensor", "shape"))
-        if bounds and problem.units.graph.request.keywords().get("data_shapes"):
-            reason += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
-        raise EngineError(
-            f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "
-            f"{len(measured)} ran{reason}"
-        )
+        raise explain_too_few(problem, [m.error for _, m in measured])
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    # Each latency relative to its own reference, so that the machine's drift drops out.
+    # Each latency relative to its own reference: the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
     # A latency is a sum: scaled work of each device, crossings, megabytes of links, submodels.
     design = np.array(
@@ -259,6 +248,21 @@ def fit_costs(
         submodel_ms=np.full(n_devices, submodel_ms),
         host=np.array([device.host for device in problem.devices]),
         interference=float(np.median([m.interference for _, m in pairs])),
+    )
+
+
+def explain_too_few(problem: Problem, errors: Sequence[str]) -> EngineError:
+    """Make the error for fewer measurements than a fit needs; those that ran have empty errors."""
+    reasons = Counter(filter(None, errors)).most_common(1)
+    reason = f": {reasons[0][0]}" if reasons else ""
+    # HETERO refuses a border of unknown size in words about tensors or shapes; binding shapes helps
+    # with no other error.
+    of_shapes = any(word in reason.lower() for word in ("tensor", "shape"))
+    if of_shapes and problem.units.graph.request.keywords().get("data_shapes"):
+        reason += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
+    return EngineError(
+        f"no profile: it needs {n_needed(problem)} measured placements, and {errors.count('')} of "
+        f"{len(errors)} ran{reason}"
     )
 
 

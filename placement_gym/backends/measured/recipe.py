@@ -17,15 +17,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A problem and its way of splitting, JSON-able but for the model.
+    """What a process needs to build a worker, apart from the model.
 
     Attributes:
         name: Name of the model.
         devices: Their specifications.
         unit_of: Operator -> unit.
         supported: (n_units, n_devices) whether the device runs the unit.
-        split: Way of splitting.
-        operators: Fingerprint of the graph.
+        split: See ``placement_gym.compile_model``.
+        fingerprint: That of the graph.
         tolerance: See ``MeasuredEnv``.
         found: Shapes that the data decide, see ``Inspection``.
     """
@@ -35,7 +35,7 @@ class Recipe:
     unit_of: dict[str, int]
     supported: list[list[bool]]
     split: str
-    operators: str
+    fingerprint: str
     tolerance: float | None = None
     found: Sequence[FoundShapes] = ()
 
@@ -58,7 +58,7 @@ class Recipe:
 
     def check(self, graph: OpGraph) -> None:
         """Raise ``UserError`` if a graph has other operators than the problem."""
-        if graph.fingerprint() != self.operators:
+        if graph.fingerprint() != self.fingerprint:
             raise UserError(
                 f"the process that measures finds other operators in {self.name!r} than this one: "
                 "its file has changed since the environment was made, or it changes when it is "

@@ -12,7 +12,6 @@ from weakref import proxy
 from numpy.typing import NDArray
 
 from placement_gym.backends import EngineFailureError, Kind
-from placement_gym.backends.measured.candidate import HostedModel
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
     MAX_ROUNDING_ERROR,
@@ -29,10 +28,12 @@ from placement_gym.base import EngineError, IntArray, UserError
 from placement_gym.graph import find_random, without_integer_kernels
 from placement_gym.hardware import compile_on, register
 from placement_gym.models import separate_constants, shared_constants
-from placement_gym.workloads import Inputs, Outputs, start
+from placement_gym.workloads import Inputs, Outputs, start_inferences
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.backends.measured.worker import Worker
 
 
 class ReferenceOutputs:
@@ -43,10 +44,10 @@ class ReferenceOutputs:
         tolerance: Largest relative error; None finds it by the model's and the devices' precision.
     """
 
-    def __init__(self, host: HostedModel, tolerance: float | None = None) -> None:
+    def __init__(self, host: Worker, tolerance: float | None = None) -> None:
         # The host holds this: a circle would keep what is compiled on devices until Python
         # collects its garbage.
-        self.host: HostedModel = proxy(host)
+        self.host: Worker = proxy(host)
         self.stated_tolerance = tolerance
         self.device = host.problem.devices[host.problem.reference_device]
 
@@ -55,7 +56,7 @@ class ReferenceOutputs:
         """The outputs of the reference device.
 
         Raises:
-            UserError: They are not finite, so that nothing can be compared with them.
+            UserError: They are not finite, and nothing can be compared with them.
         """
         outputs = self.host.reference.outputs()
         check_expected(outputs)
@@ -145,9 +146,10 @@ class ReferenceOutputs:
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
+        """Expected outputs, and errors of choices, for those that ``tapped`` outputs contain."""
         chosen = self.choosing.force(samples, tapped)
-        forced = start(self.host.request, self.forced, chosen, self.host.reporter.beat)
+        host = self.host
+        forced = start_inferences(host.request, self.forced, chosen, host.reporter.on_heartbeat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
@@ -167,8 +169,7 @@ class ReferenceOutputs:
             outputs: Those of a placement that differ from the reference's.
 
         Raises:
-            UserError: It computes two things, so that it cannot be what placements are compared
-                with.
+            UserError: It computes two things, and placements cannot be compared with it.
         """
         if self.separate is None:
             return
@@ -197,13 +198,14 @@ class ReferenceOutputs:
         with suppress(RuntimeError, EngineError):
             separate = separate_constants(host.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            return start(host.request, request, host.samples, host.reporter.beat).outputs()
+            beat = host.reporter.on_heartbeat
+            return start_inferences(host.request, request, host.samples, beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
         """Compile a variant of the model on the reference device."""
         core = self.host.core
-        self.host.reporter.beat(why)
+        self.host.reporter.on_heartbeat(why)
         register(core, [self.device])
         return compile_on(core, model, self.device, "the model").create_infer_request()
 

@@ -19,13 +19,13 @@ class Reporter:
     """Receiver of signs of life and messages.
 
     Attributes:
-        beat: Called with the name of each step as it begins.
+        on_heartbeat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
-        count: Called as ``OnRounds``.
-        wait: Called every second of a wait with its reason, and with an empty text afterwards.
+        on_round: Called as ``OnRounds``.
+        on_wait: Called every second of a wait with its reason, and with an empty text afterwards.
     """
 
-    beat: Callable[[str], object] = lambda stage: None
+    on_heartbeat: Callable[[str], object] = lambda stage: None
     print_message: Callable[[str], object] = print_to_stderr
-    count: Callable[[float, Sequence[Measurement]], object] = lambda rounds, measured: None
-    wait: Callable[[str], object] = show_waiting
+    on_round: Callable[[float, Sequence[Measurement]], object] = lambda rounds, measured: None
+    on_wait: Callable[[str], object] = show_waiting

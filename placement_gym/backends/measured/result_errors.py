@@ -25,28 +25,19 @@ from placement_gym.base import BoolArray, FloatArray
 
 ResultError = Callable[[Outputs, Outputs, Attributes, float], float]
 """The relative error of a device's outputs, given those of the reference, with the operator's
-attributes. Where it is no number, it is 0 or ``WRONG``, given a limit of that of values.
-"""
-
-
+attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
 MIN_SHARE = 0.5
 """Elements, or rows, that have to be those of the reference. Hand-tuned. Behind the first other
 label a loop goes another way, and of candidates that score alike others fill all places."""
-
-
 BOX = ("left", "top", "right", "bottom")
-
-
 COLUMNS = ("image", "label", "score", *BOX)
-
-
 IMAGE, LABEL, SCORE, LEFT = range(4)
 """Columns of rows, of which the box is the last four."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How an operator that suppresses boxes returns rows, one for each that is left.
+    """The rows that an operator returns which suppresses boxes, one for each that is left.
 
     Attributes:
         columns: Names of the columns of its outputs, by their index.
@@ -147,8 +138,8 @@ def corners_of(rows: FloatArray) -> FloatArray:
 def share_error(own: Outputs, outputs: Outputs, attributes: Attributes, limit: float) -> float:
     """Return 0 if enough elements are those of the reference, numbers within the limit.
 
-    Where all labels are the same, so that nothing was chosen otherwise, it is the relative error of
-    the numbers. Of other sizes, what both have is compared, from the first element of each axis.
+    Where all labels are the same, nothing was chosen otherwise: it is the relative error of the
+    numbers. Of other sizes, what both have is compared, from the first element of each axis.
     """
     pairs = [(array, own[port]) for port, array in outputs.items() if port in own]
     labels = [pair for pair in pairs if pair[1].dtype.kind != "f"]
@@ -167,8 +158,6 @@ def find_share(array: NDArray[Any], expected: NDArray[Any], limit: float) -> flo
 
 
 MULTICLASS = {0: ("label", "score", *BOX)}
-
-
 SUPPRESSIONS = {
     "MulticlassNms": Rows(
         MULTICLASS, 2, "iou_threshold", ["score_threshold"], ["keep_top_k", "nms_top_k"]
@@ -198,11 +187,9 @@ SUPPRESSIONS = {
         most=["max_detections_per_image", "post_nms_count"],
     ),
 }
-
-
+"""Operators that return boxes -> how they return them."""
 LABELS = ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "Loop", "TensorIterator", "If")
-
-
+"""Operators that are compared by the share of equal elements."""
 RESULT_ERRORS: Mapping[str, ResultError] = {
     **{kind: rows.find_error for kind, rows in SUPPRESSIONS.items()},
     **dict.fromkeys(LABELS, share_error),

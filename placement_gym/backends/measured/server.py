@@ -72,7 +72,7 @@ class Server:
             return_free_memory()
 
     def answer(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        """What the worker answers; nothing once it is made, which ``"ready"`` asks."""
+        """Ask the worker; ``"ready"`` only waits until there is one."""
         return None if method == "ready" else self.worker.answer(method, protocol, *arguments)
 
 

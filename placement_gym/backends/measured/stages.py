@@ -151,8 +151,8 @@ def compile_cut(
 ) -> list[StagedModel]:
     """Cut a model into the stages of a placement, and compile each on its device.
 
-    Stages of one device take turns, one for each of its streams, so that all of them together
-    compute on no more threads than it states.
+    Stages of one device take turns, one for each of its streams: all of them together compute on no
+    more threads than it states.
 
     Args:
         core: Virtual devices are registered in it.
@@ -168,7 +168,7 @@ def compile_cut(
     Raises:
         CompileError: OpenVINO refused a stage.
     """
-    # Stages follow from the placement alone, so that the simulated throughput has the same.
+    # Stages follow from the placement alone: the simulated throughput has the same.
     stage_of = pipeline_stages(graph, operator_devices)
     stage_devices = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
@@ -187,21 +187,20 @@ def compile_cut(
         compiled = compile_on(core, built, specs[device], name, config)
         sources, queue = tuple(part.sources), make_semaphore(device)
         stages.append(Stage(name, compiled, sources, turns[device], queue))
+    # A model of a union waits for no other one, except for devices that they share.
     model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
-    return [
-        take_model(
-            model,
-            name_prefix(graph, member),
-            stages,
-            outputs,
-            [one == number for one in model_of_stage],
-        )
-        for number, member in enumerate(graph.models or (Member(graph.model),))
-    ]
+    staged_models = []
+    for number, member in enumerate(graph.models or (Member(graph.model),)):
+        own = {at: stages[at] for at, owner in enumerate(model_of_stage) if owner == number}
+        own_outputs = tuple(port for port in outputs if port[0] in own)
+        prefix = name_prefix(graph, member)
+        inputs, reader = find_inputs(model, prefix), InputReader(model, prefix)
+        staged_models.append(StagedModel(own, inputs, own_outputs, reader))
+    return staged_models
 
 
 def name_prefix(graph: OpGraph, member: Member) -> str:
-    """What names of a union's model begin with; empty for a model that is no union."""
+    """The prefix of names of a union's model; empty for a model that is not a union."""
     return f"{member.name}/" if graph.models else ""
 
 
@@ -209,19 +208,3 @@ def find_inputs(model: ov.Model, prefix: str) -> tuple[int, ...]:
     """The inputs whose names begin with a prefix, by index."""
     names = [node.get_friendly_name() for node in model.get_parameters()]
     return tuple(index for index, name in enumerate(names) if name.startswith(prefix))
-
-
-def take_model(
-    model: ov.Model,
-    prefix: str,
-    stages: Sequence[Stage],
-    outputs: Sequence[Port],
-    own: Sequence[bool],
-) -> StagedModel:
-    """The stages of one model of a union, which waits for no other one but on shared devices."""
-    return StagedModel(
-        {number: stage for number, stage in enumerate(stages) if own[number]},
-        find_inputs(model, prefix),
-        tuple(port for port in outputs if own[port[0]]),
-        InputReader(model, prefix),
-    )

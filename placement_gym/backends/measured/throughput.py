@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, HostedModel
+from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_members, count_submodels
 from placement_gym.backends.measured.in_flight import InFlight, Lane, QueueLane, ThreadLane
@@ -35,6 +35,8 @@ from placement_gym.workloads import Inputs, draw
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.backends.measured.worker import Worker
 
 TUNING_WINDOWS = 2
 """Windows timed for each number of streams and requests of a single device. Hand-tuned: the fewest
@@ -71,13 +73,13 @@ class ThroughputCompiler:
     """Compiles placements for several requests in flight.
 
     Args:
-        host: The model, its inputs and the devices.
+        host: Has the model, its inputs and the devices.
 
     Attributes:
         best: Device -> the streams and requests with which it alone is fastest.
     """
 
-    def __init__(self, host: HostedModel) -> None:
+    def __init__(self, host: Worker) -> None:
         self.host, self.problem = host, host.problem
         self.best: dict[int, tuple[int, int]] = {}
 
@@ -140,7 +142,7 @@ class ThroughputCompiler:
     ) -> CompiledModels:
         """Compile by HETERO, or in stages where submodels have to share a device's threads."""
         host, units = self.host, self.problem.units
-        host.reporter.beat("compiling")
+        host.reporter.on_heartbeat("compiling")
         is_alone = len(partition.devices) == 1 and not units.graph.models
         if not is_alone and shares_threads(partition, specs):
             devices = assignment[units.of_operator]
@@ -155,7 +157,7 @@ class ThroughputCompiler:
 
     def create_requests(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
         """Create the requests of each model, as many as are in flight times its rate."""
-        graph, beat = self.problem.units.graph, self.host.reporter.beat
+        graph, beat = self.problem.units.graph, self.host.reporter.on_heartbeat
         members = graph.models or (Member(graph.model),)
         lanes: list[Lane] = []
         for member, model in zip(members, compiled.models, strict=True):

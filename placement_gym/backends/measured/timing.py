@@ -44,7 +44,7 @@ compilations; see above."""
 MAX_NOISE_OF_GAIN = 1 / 3
 """Noise that decides a clear speed-up, as a share of its gain. Hand-tuned."""
 PRIOR_OBSERVATIONS = 4
-"""Weight of the usual spread beside the observed one; see above."""
+"""Observations that the usual spread counts for; see above."""
 T_QUANTILE = 0.995
 """Quantile of Student's t, two-sided 99 %; see above."""
 CACHE_INTERFERENCE = 1.1
@@ -97,9 +97,9 @@ class Race:
     ) -> None:
         """Time one compilation of all live arms.
 
-        A round takes a sample of each, always in the same order, so that each arm follows the same
-        other arm in the caches; the next compilation reverses the order, because the first arm of a
-        round is up to 1 % slower. Rounds that other programs disturb are repeated, but no more than
+        A round takes a sample of each, always in the same order: each arm follows the same other
+        one in the caches. The next compilation reverses the order, because the first arm of a round
+        is up to 1 % slower. Rounds that other programs disturb are repeated, but no more than
         ``MAX_DISTURBED_FACTOR`` times ``n_rounds`` altogether.
 
         Args:
@@ -107,11 +107,8 @@ class Race:
             n_rounds: Rounds that are wanted.
             is_enough: Ends the race earlier, after at least ``MIN_ROUNDS``.
         """
-        tables = [np.empty((0, self.n_arms)) for _ in range(3)]
-        for history, table in zip(
-            (self.compilations, self.shares, self.delays), tables, strict=True
-        ):
-            history.append(table)
+        for history in (self.compilations, self.shares, self.delays):
+            history.append(np.empty((0, self.n_arms)))
         turns = list(zip(self.live, arms, strict=True))[:: 1 if len(self.shares) % 2 else -1]
         for _ in range(MAX_DISTURBED_FACTOR * n_rounds):
             ms, share, delay = np.full((3, self.n_arms), np.nan)

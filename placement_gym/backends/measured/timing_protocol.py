@@ -18,8 +18,8 @@ class TimingProtocol:
     With objective ``"throughput"`` a repetition is a window of requests in flight.
 
     Attributes:
-        warmup: Largest number of inferences before the first counted one, beside the first of all,
-            with which outputs are compared; they end when times stop falling.
+        warmup: Largest number of inferences between the first of all, whose outputs are compared,
+            and the first counted one; they end when times stop falling.
         repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         racing: Stop as soon as a placement is clearly slower than the best so far.
@@ -72,11 +72,9 @@ class TimingProtocol:
 
 FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
 """For measurements that a fit averages: many quick ones, none cut short by racing."""
-
 QUICK = TimingProtocol(
     repeats=4, racing=False, final_s=30.0, fit_placements=0, counter_inferences=8
 )
 """For a plan within a minute: rough costs, which a measurement checks."""
-
 FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)
 """For measurements that are compared one by one, as in ``fidelity``."""

@@ -1,4 +1,4 @@
-"""What compiles and times placements: OpenVINO HETERO, against a single device."""
+"""The worker: it compiles placements with OpenVINO HETERO and times them against one device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends import Measurement, check_values, classify
+from placement_gym.backends import EngineFailureError, Measurement, check_values, classify
 from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
@@ -46,10 +46,10 @@ FINAL_WARMUP = 3
 class Worker:
     """Compiles and times placements of one model, in this process.
 
-    Every arm, the single-device reference included, is compiled by HETERO with the same settings
-    and run with the same inputs by one synchronous request. A run is the request of the problem's
-    graph, and outputs are compared after each of its inferences. With
-    objective ``"throughput"`` several requests are in flight; see ``throughput``.
+    Every placement, the single-device reference included, is compiled by HETERO with the same
+    settings and run with the same inputs by one synchronous request. A run is the request of the
+    problem's graph, and outputs are compared after each of its inferences. With objective
+    ``"throughput"`` several requests are in flight; see ``throughput``.
 
     Args:
         core: Knows the devices of ``problem``.
@@ -60,7 +60,8 @@ class Worker:
         tolerance: See ``MeasuredEnv``.
 
     Attributes:
-        protocol: How often things run in what is asked now.
+        protocol: How often things run, of the present question.
+        samples: (n_samples, n_inferences) inputs; the first sample is timed.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -119,7 +120,7 @@ class Worker:
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """See ``MeasuredBackend.measure_once``."""
-        self.check_reference()  # compiled first, so that compile_s is the candidate's
+        self.check_reference()  # compiled first: compile_s is the candidate's alone
         with classified_failures():
             # The reference needs no second copy: its speed-up over itself is 1 by definition.
             is_reference = np.array_equal(assignment, self.reference_placement)
@@ -152,14 +153,14 @@ class Worker:
         measured: list[Measurement] = []
         start_s, most_rounds = perf_counter(), protocol.final_compiles
 
-        def count(part_of_round: float = 0.0) -> None:
-            self.reporter.count(len(race.compilations) + part_of_round, measured)
+        def report(part_of_round: float = 0.0) -> None:
+            self.reporter.on_round(len(race.compilations) + part_of_round, measured)
 
         with classified_failures():
             while len(race.compilations) < most_rounds:
-                self.run_round(assignments, race, compiled, count)
+                self.run_round(assignments, race, compiled, report)
                 measured = self.summarize_race(race, compiled)
-                count()
+                report()
                 race.drop_slower(protocol.noise)
                 if race.is_decided(protocol.noise, protocol.final_noise):
                     break
@@ -182,31 +183,31 @@ class Worker:
         assignments: Sequence[IntArray],
         race: Race,
         compiled: Sequence[list[Compilation]],
-        count: Callable[[float], object],
+        report: Callable[[float], object],
     ) -> None:
         """Compile and time the placements that are still in a race, and release them afterwards.
 
-        The order of compilation and of warming up changes each time, so that it favours none.
-        After each compilation ``count`` gets the part of the round that is done.
+        Every other round compiles, checks and warms up in reverse order, which favours none.
+        After each compilation ``report`` gets the part of the round that is done.
         """
         step = -1 if len(race.compilations) % 2 else 1
-        order = [assignments[arm] for arm in race.live[::step]]
-        arms = []
-        for arm in self.compile_all(order):
-            arms.append(arm)
-            count(len(arms) / (len(order) + 1))
-        for assignment, arm in zip(order, arms, strict=True):
-            # Needs no separate copy whose outputs others are compared with.
-            if np.array_equal(assignment, self.reference_placement):
-                self.references.setdefault(self.objective, arm)
-            self.reference_outputs.check(arm.outputs(), assignment)
-        arms = arms[::step]
-        race.run(self.warm_up(arms[::step], FINAL_WARMUP)[::step], self.protocol.final_rounds)
-        for number, arm in zip(race.live, arms, strict=True):
-            compiled[number].append(arm.summarize())
+        order = race.live[::step]
+        candidates = []
+        for candidate in self.compile_all([assignments[arm] for arm in order]):
+            candidates.append(candidate)
+            report(len(candidates) / (len(order) + 1))
+        for arm, candidate in zip(order, candidates, strict=True):
+            # The reference needs no second copy for its outputs.
+            if np.array_equal(assignments[arm], self.reference_placement):
+                self.references.setdefault(self.objective, candidate)
+            self.reference_outputs.check(candidate.outputs(), assignments[arm])
+        timers = self.warm_up(candidates, FINAL_WARMUP)
+        race.run(timers[::step], self.protocol.final_rounds)
+        for arm, candidate in zip(order, candidates, strict=True):
+            compiled[arm].append(candidate.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement], max_runs: int) -> list[Arm]:
-        """Warm placements up; returns a function for each that times one sample."""
+        """Warm placements up one after another; returns what takes a sample of each."""
         arms = [warm_up(candidate.run, max_runs) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
@@ -216,8 +217,8 @@ class Worker:
     def compile_all(self, assignments: Sequence[IntArray]) -> Iterator[CompiledPlacement]:
         """Compile placements on CPUs at the same time: OpenVINO takes one core for each.
 
-        Other plugins tell what a placement holds by what they held before it. With several requests
-        in flight a compilation includes times.
+        On other devices one after another, as what a placement holds is the difference to what was
+        held before; so with several requests in flight, whose compilation includes measurements.
         """
         together = self.protocol.goal.serial and all(d.host for d in self.problem.devices)
         if not together:
@@ -314,14 +315,12 @@ class Worker:
     def check_reference(self) -> None:
         """See ``MeasuredBackend.check_reference``."""
         try:
-            _ = self.reference, self.reference_outputs.expected, self.steady
-        except UserError:
-            raise
-        except Exception as error:
-            failure = classify(error)
+            with classified_failures():
+                _ = self.reference, self.reference_outputs.expected, self.steady
+        except EngineFailureError as failure:
             if not failure.policy.is_result:
-                raise failure from error
-            raise EngineError(f"the reference device does not run: {failure}") from error
+                raise
+            raise EngineError(f"the reference device does not run: {failure}") from failure
 
     @property
     def reference_ms(self) -> float:
@@ -341,7 +340,7 @@ class Worker:
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuredBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
-        self.reporter.beat("OpenVINO's own choice")
+        self.reporter.on_heartbeat("OpenVINO's own choice")
         with classified_failures():
             device_of = place(self.core, self.model, self.problem)
         return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)

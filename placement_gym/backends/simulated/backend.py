@@ -104,16 +104,14 @@ class SimulatedBackend:
         if not self.has_hard_limits:
             return np.zeros(len(assignments))
         used = self.memory_bytes_of_batch(self.check_and_convert(assignments))
-        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
-        shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
-        return shares
+        return self.problem.memory.excess_shares(used)
 
     @property
     def has_hard_limits(self) -> bool:
         """True if bytes of any kind that exceed a device's limit make a placement infeasible."""
         axes = self.semantics
-        counts = self.problem.limited and axes.memory != "off"
-        return counts and axes.memory_penalty_ms_per_gb is None
+        is_hard = axes.memory != "off" and axes.memory_penalty_ms_per_gb is None
+        return is_hard and self.problem.limited
 
     def memory_bytes_of_batch(self, placements: UInt8) -> FloatArray:
         """(k, n_devices) bytes that the semantics count."""
@@ -133,11 +131,18 @@ class SimulatedBackend:
         self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0
     ) -> Measurement:
         """Measure a placement that holds ``used`` bytes, without limits and noise."""
-        latency_ms, submodels = self.simulator.latency_and_submodels(placement)
-        latency_ms, n = latency_ms + penalty_ms, sum(submodels.tolist())
-        traffic, device_bytes = self.simulator.traffic(placement), tuple(used.tolist())
+        exact_ms, submodels = self.simulator.latency_and_submodels(placement)
+        latency_ms, n_submodels = exact_ms + penalty_ms, sum(submodels.tolist())
+        n_transfers, transfer_bytes = self.simulator.traffic(placement)
         return Measurement(
-            latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *traffic, device_bytes
+            latency_ms,
+            self.reference_ms,
+            latency_p90_ms=latency_ms,
+            n_submodels=n_submodels,
+            n_submodels_expected=n_submodels,
+            n_transfers=n_transfers,
+            transfer_bytes=transfer_bytes,
+            memory_bytes=tuple(used.tolist()),
         )
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
@@ -179,11 +184,11 @@ class SimulatedBackend:
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact, relative to the first assignment; see ``Backend.remeasure``."""
-        placements = [self.check_and_convert(assignment) for assignment in assignments]
-        memory = [(p, self.memory_bytes(p)) for p in placements]
-        exact = [
-            self.evaluate_exactly(p, used, self.check_limits(p, used)[1]) for p, used in memory
-        ]
+        exact = []
+        for placement in map(self.check_and_convert, assignments):
+            used = self.memory_bytes(placement)
+            _, penalty_ms = self.check_limits(placement, used)
+            exact.append(self.evaluate_exactly(placement, used, penalty_ms))
         return [replace(result, reference_ms=exact[0].latency_ms) for result in exact]
 
     def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
@@ -219,10 +224,7 @@ class SimulatedBackend:
         )
 
     def check_times(self) -> None:
-        """Raise ``UserError`` if the reference takes no time, or a placement may take none.
-
-        No speed-up could be stated.
-        """
+        """Raise ``UserError`` if a placement could take no time, of which there is no speed-up."""
         if self.reference_ms < MIN_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(

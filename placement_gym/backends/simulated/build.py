@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base import JsonFile, UserError, is_path, suggest
-from placement_gym.graph import OpGraph, Units, extract_spec, group
+from placement_gym.graph import Units, extract_spec, group
 from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
 from placement_gym.models import GENERATED, ModelSpec
 from placement_gym.problem import Problem
@@ -38,9 +38,9 @@ def build_simulated_problem(
         return build_free_problem(spec, devices, costs)
     from placement_gym.problem import Constraints
 
-    bound = Constraints.parse(constraints)  # before seconds of reading a model
-    free = build_free_problem(spec, devices, costs)
-    return replace(free, problem=bound.apply(free.problem))
+    rules = Constraints.parse(constraints)  # before seconds of reading a model
+    unconstrained = build_free_problem(spec, devices, costs)
+    return replace(unconstrained, problem=rules.apply(unconstrained.problem))
 
 
 def build_free_problem(
@@ -48,17 +48,16 @@ def build_free_problem(
 ) -> SimulatedProblem:
     """Build the problem without constraints."""
     if is_workload(spec.model):
-        check_no_sizes(spec)
-        return build_workload_problem(spec, devices, costs)
-    if costs == "profiled":
+        units, specs, table = load_workload_parts(spec, devices, costs)
+    elif costs == "profiled":
         return build_profiled_problem(spec, devices)
-    units, specs = build_units(spec), resolve_devices(devices, "simulated")
-    if costs is None or costs == "analytic":
-        table = analytic(units.graph, specs)
     else:
-        table = load_costs(costs, ("analytic", "profiled"))
-        table.check(units.graph, tuple(device.name for device in specs))
-    check_work(units, table)
+        units, specs = build_units(spec), resolve_devices(devices, "simulated")
+        if costs is None or costs == "analytic":
+            table = analytic(units.graph, specs)
+        else:
+            table = load_costs(costs, ("analytic", "profiled"), units, specs)
+        check_work(units, table)
     return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(spec.model))
 
 
@@ -82,7 +81,7 @@ def is_workload(model: object) -> bool:
 
 
 def check_no_sizes(spec: ModelSpec) -> None:
-    """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
+    """Raise ``UserError`` if a graph without a model is given shapes, inputs or a scenario."""
     given = [name for name in ("shapes", "inputs", "scenario") if name in spec.to_json()]
     if given:
         raise UserError(
@@ -93,20 +92,15 @@ def check_no_sizes(spec: ModelSpec) -> None:
 
 def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    graph = build_graph(spec.model)
-    if graph is not None:
-        check_no_sizes(spec)
-        return group(graph, "op" if spec.fused else spec.granularity)
-    return group_model(spec)
+    graph = None
+    if isinstance(spec.model, str) and GENERATED.match(spec.model):
+        from placement_gym.graph import build_generated
 
-
-def build_graph(model: object) -> OpGraph | None:
-    """Build the graph that a name describes; None if the argument is a model's."""
-    if not isinstance(model, str) or not GENERATED.match(model):
-        return None
-    from placement_gym.graph import build_generated
-
-    return build_generated(model)
+        graph = build_generated(spec.model)
+    if graph is None:
+        return group_model(spec)
+    check_no_sizes(spec)
+    return group(graph, "op" if spec.fused else spec.granularity)
 
 
 def group_model(spec: ModelSpec) -> Units:
@@ -118,7 +112,7 @@ def group_model(spec: ModelSpec) -> Units:
 
 
 def state_of_file(path: Path) -> tuple[int, ...]:
-    """Times of change and sizes of a model's files; none of a built-in one."""
+    """Times of change and sizes of a model's files; empty for a built-in model."""
     states = [file.stat() for file in (path, path.with_suffix(".bin")) if file.is_file()]
     return tuple(number for state in states for number in (state.st_mtime_ns, state.st_size))
 
@@ -130,7 +124,7 @@ def group_once(spec: ModelSpec, files: tuple[tuple[int, ...], ...]) -> Units:
 
 
 def read_and_group(spec: ModelSpec) -> Units:
-    """Read a model and group its operators; some OpenVINO has to compile for that."""
+    """Read a model and group its operators; OpenVINO may have to compile or run it for that."""
     if not spec.fused:
         graph = extract_spec(spec.load(), spec)
         if not graph.found:
@@ -140,21 +134,21 @@ def read_and_group(spec: ModelSpec) -> Units:
     return inspect_and_group(spec)
 
 
-def build_workload_problem(
+def load_workload_parts(
     spec: ModelSpec, devices: DevicesArgument, costs: str | Path | CostTable | None
-) -> SimulatedProblem:
-    """Build the problem of a graph with its costs, scheduled as a list."""
+) -> tuple[Units, tuple[DeviceSpec, ...], CostTable]:
+    """Load the units of a graph with its costs, its devices and the costs on these."""
     from placement_gym.problem.costs import load_workload
 
+    check_no_sizes(spec)
     workload = load_workload(spec.model)
     specs = workload.devices if devices is None else resolve_devices(devices, "simulated")
     units = workload.units(spec.granularity)
     if costs is None or costs in workload.sources:
         table = workload.costs(specs, str(costs or workload.sources[0]))
     else:
-        table = load_costs(costs, workload.sources)
-        table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(spec.model))
+        table = load_costs(costs, workload.sources, units, specs)
+    return units, specs, table
 
 
 def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
@@ -170,17 +164,22 @@ def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable
     return Problem(units, devices, table.units_supported(units), table.memory_bytes)
 
 
-def load_costs(costs: str | Path | CostTable, names: tuple[str, ...]) -> CostTable:
-    """Load a cost table from a file, unless it is one.
+def load_costs(
+    costs: str | Path | CostTable,
+    names: tuple[str, ...],
+    units: Units,
+    devices: tuple[DeviceSpec, ...],
+) -> CostTable:
+    """Load a cost table of these units and devices from a file, unless it is one.
 
     Raises:
-        ValueError: The file does not exist or is not a valid cost table.
+        UserError: The file does not exist, or is not a valid cost table of them.
     """
-    if isinstance(costs, CostTable):
-        return costs
-    if not is_path(costs):
+    if not isinstance(costs, CostTable) and not is_path(costs):
         raise UserError(
             f"costs must be one of {', '.join(names)}, a CostTable or its file, and "
             f"{str(costs)!r:.200} is not a file{suggest(costs, names)}"
         )
-    return CostTable.load(costs)
+    table = costs if isinstance(costs, CostTable) else CostTable.load(costs)
+    table.check(units.graph, tuple(device.name for device in devices))
+    return table

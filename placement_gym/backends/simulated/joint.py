@@ -1,4 +1,4 @@
-"""The simulated backend where priority and fusion are decided, too, and its fused programs."""
+"""The simulated backend where actions also decide priority and fusion."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class JointSimulator(Simulator):
         if self.fusion is not None and self.choices.fused.any():
             bits = self.choices.fused.astype(np.uint8)
             program, placement, group = self.fusion.fuse(placement[program.unit], bits)
-            preference = take_first(preference, group, len(placement))
+            preference = lowest_of_groups(preference, group, len(placement))
         fixed = program, placement, channels, self.transfer, *self.gaps_ms
         if len(preference) or self.semantics.contention == "none":
             latency, start, finish = event_heap(*fixed, preference)
@@ -79,13 +79,13 @@ class JointSimulator(Simulator):
         return self.preference
 
 
-def take_first(preference: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
-    """(n_groups,) the minimum over each group's operators; (0,) of nothing."""
+def lowest_of_groups(preference: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    """(n_groups,) the minimum over each group's operators; (0,) in fifo order."""
     if not len(preference):
         return preference
-    first_rank = np.full(n_groups, np.inf)
-    np.minimum.at(first_rank, group, preference)
-    return first_rank
+    lowest = np.full(n_groups, np.inf)
+    np.minimum.at(lowest, group, preference)
+    return lowest
 
 
 class JointBackend(BackendWrapper):
@@ -192,12 +192,13 @@ class Fusion:
     """Fuses edges between units of one problem; edges within a unit are not fused."""
 
     def __init__(self, units: Units, program: Program, costs: FusionCosts) -> None:
+        # Tensors of the graph in the order of the program, with all of their readers.
         graph, self.program = units.graph, program
-        order = np.argsort(graph.moved.source, kind="stable")
+        tensors = graph.moving[np.argsort(graph.moved.source, kind="stable")]
+        self.n_readers = np.diff(graph.tensors.offsets)[tensors].astype(np.int32)
+        self.costs = costs._replace(tensor_ms=np.ascontiguousarray(costs.tensor_ms[tensors]))
+        # The edge of the units' graph that each reading is on, or -1 within a unit.
         self.readings = Readings.of(program)
-        self.n_readers = np.diff(graph.tensors.offsets)[graph.moving[order]].astype(np.int32)
-        tensor_ms = np.ascontiguousarray(costs.tensor_ms[graph.moving[order]])
-        self.costs = costs._replace(tensor_ms=tensor_ms)
         reader = np.repeat(np.arange(len(program.unit)), np.diff(self.readings.first))
         ends = program.unit[self.readings.producer], program.unit[reader]
         edges, n = units.quotient.edge_index, len(units)
@@ -233,9 +234,11 @@ class Fusion:
     def contract(self, group: IntArray, count: int, ms: FloatArray) -> Program:
         """The program of groups; tensors that all stay inside of one are gone."""
         program = self.program
+        # Readings between groups, sorted by the group that makes the tensor.
         maker, reader = group[program.source[self.tensor_of_reading]], group[program.readers]
         outer_edges = np.flatnonzero(maker != reader)
         outer_edges = outer_edges[np.argsort(maker[outer_edges], kind="stable")]
+        # A tensor is where consecutive readings of one begin.
         sequence = self.tensor_of_reading[outer_edges].astype(np.int64)
         begins = np.flatnonzero(np.diff(sequence, prepend=-1))
         tensor = sequence[begins]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,15 +95,8 @@ def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]
 
 
 def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
-    """Columns of rows."""
-    columns = list(zip(*rows, strict=True)) or [()] * 6
-    integer_columns = [np.array(column, dtype=np.int64) for column in (*columns[:3], columns[5])]
-    start, finish = (np.array(column, dtype=np.float64) for column in columns[3:5])
-    return Transfers(
-        integer_columns[0],
-        integer_columns[1],
-        integer_columns[2],
-        start,
-        finish,
-        integer_columns[3],
-    )
+    """Make the columns of ``Transfers`` from its rows."""
+    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
+    operator, source, target, size_bytes = np.array([*columns[:3], columns[5]], dtype=np.int64)
+    start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
+    return Transfers(operator, source, target, start_ms, finish_ms, size_bytes)

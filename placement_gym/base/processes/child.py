@@ -269,7 +269,7 @@ class Child:
 
 @contextmanager
 def defer_interrupt() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block, so that no started process is orphaned."""
+    """Defer Ctrl-C to the end of the block: no started process is orphaned."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield

@@ -1,4 +1,4 @@
-"""What a file holds that was given in place of another kind."""
+"""Kinds of files, to name the one that was given in place of another."""
 
 from __future__ import annotations
 

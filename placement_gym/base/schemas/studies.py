@@ -26,7 +26,7 @@ MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
 """Largest seed of NumPy's legacy generator, which libraries of agents use."""
 MAX_BITS = 64
-"""Of a whole number: Python refuses to print longer ones than 4,300 digits."""
+"""Bits of a whole number: Python refuses to print more than 4,300 digits."""
 MAX_VALUES = 1_000_000
 """Values of a YAML file: aliases of aliases expand a few lines to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
@@ -37,7 +37,7 @@ def check_list(value: Any) -> Any:
     """Return a list with entries.
 
     Raises:
-        ValueError: It is none; for schemas.
+        ValueError: It is not one; for schemas.
     """
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         example = f", as in [{value}]" if isinstance(value, str) and len(value) < 40 else ""

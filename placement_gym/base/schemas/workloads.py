@@ -1,4 +1,4 @@
-"""Published workloads, and graphs with costs of one's own, as their files hold them."""
+"""Published workloads, and the user's graphs with costs, as their files hold them."""
 
 from __future__ import annotations
 

@@ -98,13 +98,19 @@ def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
     return SampledProblem(seed, split, family, graph.model, devices, SCHEDULES[choice][0])
 
 
-def draw_graph(rng: np.random.Generator, family: str, seed: int) -> OpGraph:
+def draw_graph(
+    rng: np.random.Generator,
+    family: str,
+    seed: int,
+    sizes: tuple[int, int] = (MIN_UNITS, MAX_UNITS),
+    max_edges: int = MAX_EDGES,
+) -> OpGraph:
     """Draw sizes, small ones as often as large ones, until a graph keeps to the limits."""
+    min_units, max_units = sizes
     while True:
-        size = np.exp(rng.uniform(np.log(MIN_UNITS), np.log(MAX_UNITS)))
-        n = int(round_significant(size, 6))
-        graph = build_family(name_graph(family, n, seed))
-        if MIN_UNITS <= len(graph) <= MAX_UNITS and graph.n_edges <= MAX_EDGES:
+        size = np.exp(rng.uniform(np.log(min_units), np.log(max_units)))
+        graph = build_family(name_graph(family, int(round_significant(size, 6)), seed))
+        if min_units <= len(graph) <= max_units and graph.n_edges <= max_edges:
             return graph
 
 

@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from placement_gym.base import round_significant
-from placement_gym.graph import build_family, name_graph
-from placement_gym.graph.families.problems import SampledProblem, make_accelerator, split_of_seed
+from placement_gym.graph.families.problems import (
+    SampledProblem,
+    draw_graph,
+    make_accelerator,
+    split_of_seed,
+)
 from placement_gym.hardware import DeviceSpec
 
 TRAINED = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "translation")
@@ -21,7 +25,7 @@ MIN_UNITS, MAX_UNITS, MAX_EDGES, MAX_DEVICES = 50, 800, 2000, 5
 UNLIMITED = 0.25
 """Share of problems without limits; in the others GPUs hold .8 to 2 models together."""
 STREAM = 36
-"""Second part of the seeds, so that problems are others than those of ``problems.make_problem``."""
+"""Second part of the seeds: problems differ from those of ``problems.make_problem``."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class StreamProblems:
     Attributes:
         families: Of graphs; None takes ``TRAINED``, and for the test split ``UNSEEN``, too.
         sizes: Fewest and most operators; small graphs are drawn as often as large ones.
-        devices: On which to place; None draws two or four equal GPUs beside a host.
+        devices: On which to place; None draws a host and two or four equal GPUs.
         schedule: What a latency means; empty draws ``"list"`` or ``"event"``.
     """
 
@@ -45,22 +49,11 @@ class StreamProblems:
         split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
         families = self.families or (TRAINED + UNSEEN if split == "test" else TRAINED)
         family = families[rng.integers(len(families))]
-        model = draw_model(rng, family, seed, self.sizes)
+        model = draw_graph(rng, family, seed, self.sizes, MAX_EDGES).model
         schedule = "list" if rng.random() < 0.5 else "event"
         devices = self.devices or draw_devices(rng)
         semantics = {"schedule": self.schedule or schedule}
         return SampledProblem(seed, split, family, model, devices, semantics)
-
-
-def draw_model(rng: np.random.Generator, family: str, seed: int, sizes: tuple[int, int]) -> str:
-    """Draw sizes until a graph has one that is allowed, and few edges."""
-    min_units, max_units = sizes
-    while True:
-        size = np.exp(rng.uniform(np.log(min_units), np.log(max_units)))
-        name = name_graph(family, int(round_significant(size, 6)), seed)
-        graph = build_family(name)
-        if min_units <= len(graph) <= max_units and graph.n_edges <= MAX_EDGES:
-            return name
 
 
 def draw_devices(rng: np.random.Generator) -> tuple[DeviceSpec, ...]:

@@ -1,4 +1,4 @@
-"""A graph of one's own with its costs and devices, in the place of a model."""
+"""The user's graph with its costs and devices, in the place of a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CostGraph(JsonFile):
         devices: As for ``SimulatedEnv``, with their memory limits, under any names.
         gb_per_s: (n_devices, n_devices) bandwidth from each device to each other; infinite where
             bytes take no time.
-        link_ms: (n_devices, n_devices) time that each transfer takes besides.
+        link_ms: (n_devices, n_devices) fixed time of each transfer.
         memory_bytes: (n_units,) memory that each unit takes on its device.
         names: (n_units,) distinct names; None numbers the units.
         name: Of the graph.

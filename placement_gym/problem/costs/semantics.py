@@ -100,14 +100,14 @@ PRESETS: dict[str, Semantics] = {
 one output tensor, as built-in models and workloads have, and no two events happen at equal times.
 Known differences elsewhere:
 
-- Ties. Placeto orders events of equal time by kind, parent and child, GiPH by insertion; ours are
-  ordered by server, channels before devices and lower numbers first.
+- Ties. Placeto orders events of equal time by kind, parent and child, GiPH by insertion; the
+  presets order them by server, channels before devices and lower numbers first.
 - Several output tensors. Placeto sends them in the order of each tensor's first reader in the
-  graph and releases local readers by name; ours go by port, then by reader. Of two tensors that one
-  operator reads from another, Placeto keeps only the last; ours sends both.
+  graph and releases local readers by name; the preset goes by port, then by reader. Of two tensors
+  that one operator reads from another, Placeto keeps only the last; the preset sends both.
 - Memory penalty. Placeto charges only the device with the maximum memory and limits the latency;
-  ours adds the penalties of all devices without a limit.
-- Unread outputs count in Placeto's peak memory, not in ours.
+  the preset adds the penalties of all devices without a limit.
+- Peak memory. Placeto counts unread outputs, the preset does not.
 """
 
 OF_SCHEDULE = {
@@ -134,18 +134,16 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
     if not isinstance(schedule, Semantics):
         axes = dict(schedule) if isinstance(schedule, Mapping) else {"preset": schedule}
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
-        unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
-        if not unknown:
-            check_choice("schedule", name, PRESETS)
-        else:
+        known = [field.name for field in fields(Semantics)]
+        if not axes.keys() <= set(known):
             raise UserError(
                 f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
-                f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
+                f"{known}, not {schedule!r}"
             )
+        check_choice("schedule", name, PRESETS)
         schedule = replace(PRESETS[name], **axes)
     if fixed_schedule is None:
         return schedule
-    # Of the axes only memory has a meaning for the load of a pipeline, and without an order of
-    # operators there are no lifetimes.
+    # A load has no other axis than memory, and without an order of operators no lifetimes.
     memory = schedule.memory if schedule.memory in ("off", "static") else "static"
     return Semantics(fixed_schedule, memory=memory)

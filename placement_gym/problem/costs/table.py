@@ -27,9 +27,21 @@ FORMAT = 2
 MIN_MS = 1e-250
 """Smallest positive time: products of smaller ones become denormal numbers, which lose digits, and
 with them every bound of a solver."""
-UNITS = ("MB", "ms")
+TRANSFER_UNITS = ("MB", "ms")
 MAX_SUM = float(2**62)
 """Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
+ARRAYS: dict[str, type] = {
+    "operator_ms": np.float64,
+    "supported": np.bool_,
+    "memory_bytes": np.int64,
+    "transfer_size": np.float64,
+    "link_ms": np.float64,
+    "link_ms_per_size": np.float64,
+    "submodel_ms": np.float64,
+    "host": np.bool_,
+    "repeats": np.int64,
+}
+"""Array of a ``CostTable`` -> the type of its numbers."""
 
 
 class CostMismatchError(UserError):
@@ -104,7 +116,7 @@ class CostTable(JsonFile):
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
-        check_choice("transfer_unit", self.transfer_unit, UNITS)
+        check_choice("transfer_unit", self.transfer_unit, TRANSFER_UNITS)
         numbers = [getattr(self, name) for name in self.arrays if ARRAYS[name] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")
@@ -283,16 +295,3 @@ def make_array(name: str, values: list[Any], kind: type) -> Any:
         return np.array(values, dtype=kind)
     except ValueError:
         raise UserError(f"the rows of {name} differ in length") from None
-
-
-ARRAYS: dict[str, type] = {
-    "operator_ms": np.float64,
-    "supported": np.bool_,
-    "memory_bytes": np.int64,
-    "transfer_size": np.float64,
-    "link_ms": np.float64,
-    "link_ms_per_size": np.float64,
-    "submodel_ms": np.float64,
-    "host": np.bool_,
-    "repeats": np.int64,
-}

@@ -186,7 +186,7 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
     Raises:
         UserError: An edge names an unknown node, costs differ, or there is a cycle.
     """
-    # Lexicographic, so that equal files give equal orders whatever the order of their entries.
+    # Lexicographic: the order does not depend on that of the file's entries.
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(node.id for node in fields.nodes))
     costs: dict[int, float] = {}

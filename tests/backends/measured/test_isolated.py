@@ -208,7 +208,7 @@ def test_without_isolation_all_but_finalists_run_here() -> None:
     backend = env.backend.inner
     assert isinstance(backend, MeasuredBackend)
     assert isinstance(backend.engine, LocalEngine)
-    assert backend.engine.elsewhere is not None
+    assert backend.engine.finals_engine is not None
 
 
 @pytest.mark.parametrize("value", [0, -1.0, "soon", float("nan")])

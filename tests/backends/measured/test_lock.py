@@ -79,7 +79,7 @@ def test_progress_says_for_whom_and_how_long_it_waits(monkeypatch: pytest.Monkey
 
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
-        with measurement_lock(Reporter(wait=wait)):
+        with measurement_lock(Reporter(on_wait=wait)):
             pass
     assert said[0] == f"waiting 0 s for process {holder.pid} (python -c)"
     assert said[11] == f"waiting 1 s for process {holder.pid} (python -c)"
@@ -231,6 +231,6 @@ def test_wait_gives_signs_of_life_and_restarts_with_each_turn(
 
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
-        with measurement_lock(Reporter(beat=next_turn)):
+        with measurement_lock(Reporter(on_heartbeat=next_turn)):
             assert set(beats) == {"waiting for the lock"}
             assert len(beats) >= 12

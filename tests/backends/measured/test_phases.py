@@ -86,7 +86,7 @@ def test_handing_over_is_no_part_of_a_token() -> None:
     run.handovers_ms += [0.5]
     assert [*run.parts_ms().values()] == [9.0, 1.5, 0.5]
     request.handover_ms = 4.0
-    request.hand_over = lambda: None  # type: ignore[method-assign]
+    request.copy_state = lambda: None  # type: ignore[method-assign]
     run.forget()
     run.run()
     assert run.times[0][1] < 0.0  # the four that were not spent are taken off
@@ -128,7 +128,7 @@ def test_tokens_on_another_state_are_refused(monkeypatch: pytest.MonkeyPatch) ->
             one.state = state.state
 
     backend = decoder()
-    monkeypatch.setattr(PhasedRequest, "hand_over", confuse)
+    monkeypatch.setattr(PhasedRequest, "copy_state", confuse)
     pair = np.stack([backend.problem.single(0), backend.problem.single(1)])
     with pytest.raises(RuntimeError, match="differ"):
         worker_of(backend).compile_and_check(pair)

@@ -15,7 +15,12 @@ from testbed import known_problem
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import interference, timing
 from placement_gym.backends.measured.candidate import Compilation, summarize
-from placement_gym.backends.measured.interference import Usage, describe, find_delay, find_share
+from placement_gym.backends.measured.interference import (
+    Usage,
+    describe_interference,
+    find_delay,
+    find_share,
+)
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.hardware import DeviceSpec
 from placement_gym.hardware.devices import TESTBED
@@ -131,9 +136,10 @@ def summary(race: Race) -> Measurement:
 
 
 def test_a_device_that_is_no_processor_is_not_seen() -> None:
-    assert describe(0.46, TESTBED) == "other programs took 46% of the time"
+    assert describe_interference(0.46, TESTBED) == "other programs took 46% of the time"
     mixed = (DeviceSpec("CPU"), DeviceSpec("GPU"))
-    assert "of the host (use of GPU by other programs is not observed)" in describe(0.46, mixed)
+    unseen = "of the host (use of GPU by other programs is not observed)"
+    assert unseen in describe_interference(0.46, mixed)
 
 
 @pytest.mark.parametrize(
@@ -152,14 +158,14 @@ def test_a_device_that_is_no_processor_is_not_seen() -> None:
 def test_share_of_time_that_others_took(
     before: Usage, after: Usage, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interference, "count_cores", lambda: 2)
+    monkeypatch.setattr(interference, "usable_cores", lambda: 2)
     assert find_share(before, after) == pytest.approx(share)
 
 
 def test_delay_counts_all_waiting_and_the_host_of_each_core(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interference, "count_cores", lambda: 4)
+    monkeypatch.setattr(interference, "usable_cores", lambda: 4)
     cores = os.cpu_count() or 1
     assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1.5, 0.3, 0)) == pytest.approx(0.3)
     assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1, 0, 0.2 / cores)) == pytest.approx(0.2)
