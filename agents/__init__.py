@@ -39,7 +39,7 @@ AGENTS: dict[str, str] = {
     "prefix": "agents.static:prefix",
     "window": "agents.static:window",
     "hill-climb": "agents.search.annealing:hill_climb",
-    "annealing": "agents.search.annealing:annealing",
+    "annealing": "agents.search.annealing:Annealing",
     "search": "agents.search.anytime:SearchAgent",
     "fill-in-order": "agents.solvers:fill_in_order",
     "greedy": "agents.solvers:greedy",

@@ -179,10 +179,13 @@ class Seq2Seq(nn.Module):
                 # deviation: devices that do not support the place are not chosen
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
-                # ours: nor those that have no room left
+                # nor, unlike in the paper, those that have no room left
                 if memory is not None:
                     logits = logits.masked_fill(~memory.mask(place, used), FORBIDDEN)
-                last = choose_device(logits, greedy)
+                if greedy:
+                    last = logits.argmax(dim=1)
+                else:
+                    last = torch.multinomial(logits.softmax(dim=1), 1)[:, 0]
                 if memory is not None:
                     used = memory.add(used, place, last)
                 choices.append(last)
@@ -216,13 +219,6 @@ class Seq2Seq(nn.Module):
         return logits
 
 
-def choose_device(logits: Tensor, greedy: bool) -> Tensor:
-    """(B,) devices from (B, D) logits."""
-    if greedy:
-        return logits.argmax(dim=1)
-    return torch.multinomial(logits.softmax(dim=1), 1)[:, 0]
-
-
 @dataclass(frozen=True, eq=False)
 class AutoregressiveDevices:
     """Devices of a sequence, each conditioned on those before it.
@@ -243,9 +239,8 @@ class AutoregressiveDevices:
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""
-        memory = self.memory
-        devices = self.network.choose_devices(self.encoded, self.allowed, deterministic, memory)
-        return devices * self.weight
+        where = self.allowed, deterministic, self.memory
+        return self.network.choose_devices(self.encoded, *where) * self.weight
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""

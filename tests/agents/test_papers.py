@@ -31,8 +31,8 @@ from agents.rnn import HDPPolicy, RNNPolicy
 from agents.rnn import make as recurrent
 from agents.rnn import make_hierarchical as hierarchical
 from agents.rnn import policy as rnn
+from agents.rnn.groups import Grouper
 from agents.rnn.networks import Seq2Seq, UnitFeatures
-from agents.rnn.policy import Grouper
 
 PRESETS = ("paper", "rl")
 METHODS: dict[str, LearnedAgent] = {
