@@ -106,7 +106,7 @@ class GraphPolicy:
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
-        """True if these options need ``graph_table(devices=True)``; None as the observations."""
+        """The argument of ``graph_table`` for these options: True, or None as in observations."""
         return True if options.get("devices") or options.get("respect_memory") else None
 
     @classmethod
@@ -188,7 +188,7 @@ class GraphPolicy:
         }
 
 
-with suppress(ModuleNotFoundError):  # an extra; its check is by class, and ours take its masks
+with suppress(ModuleNotFoundError):  # an extra: MaskablePPO checks the class of policies
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     MaskableActorCriticPolicy.register(GraphPolicy)
@@ -318,12 +318,12 @@ class UnitPolicy(GraphPolicy):
     def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:
         """Restrict the decision to the devices that (B, ...) masks of the environment allow.
 
-        Their first N * D entries are of devices; of further decisions all is allowed.
+        The first N * D entries of a mask are of devices; further decisions are not restricted.
         """
         if action_masks is None:
             return decision
         distribution, values = decision
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
         of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
-        allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
+        allowed = of_devices.unflatten(1, (self.n_slots, self.n_devices))
         return Decision(distribution.restricted_to(allowed), values)

@@ -148,7 +148,7 @@ class UnitRollouts(Rollouts):
 
     settings = ()
 
-    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+    def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
         """Nothing: horizon and reward are of whole placements."""
 
     def share(self, env: gym.Env[Any, Any]) -> None:

@@ -94,7 +94,7 @@ class Solver:
         self.highs.setSolution(len(columns), columns.astype(np.int32), values)
 
     def pass_new_rows(self) -> None:
-        """Hand over the rows that were added to the program."""
+        """Pass on the rows that were added to the program."""
         new = self.program.n_rows - self.passed[0]
         if not new:
             return

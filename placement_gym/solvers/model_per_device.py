@@ -42,8 +42,8 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
         if not problem.infeasibility(assignment):
             return assignment
     raise UserError(
-        "no device holds and runs a whole model beside the others: use an agent that splits "
-        "models, as search, or raise the limits"
+        "whole models do not all fit on the devices: use an agent that splits models, as search, "
+        "or raise the limits"
     )
 
 

@@ -34,7 +34,7 @@ from placement_gym.solvers.beams.expansion import (
     expand,
     merge_alike,
 )
-from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
+from placement_gym.solvers.beams.frontier import Frontier, find_tiny
 from placement_gym.solvers.beams.potentials import Potentials, find_tails
 from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.programs import MAX_TASKS
@@ -85,7 +85,7 @@ class Beam:
         tasks, n_devices = Tasks.of_operators(problem.units, costs), len(problem.devices)
         tiny = find_tiny(problem, tasks)
         self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
-        order = list_order(tasks, semantics.order)
+        order = np.arange(len(tasks)) if semantics.order == "fifo" else tasks.rank_order()
         self.frontier = frontier = Frontier.of(problem, self.tasks, order, tiny)
         # few enough tasks are live at a time, on few enough devices
         n_live = int(np.diff(frontier.first_live).max())

@@ -109,13 +109,6 @@ class Frontier(NamedTuple):
         )
 
 
-def list_order(tasks: Tasks, order: str) -> IntArray:
-    """(n_tasks,) operators in the order in which a list schedule runs them."""
-    if order == "fifo":
-        return np.arange(len(tasks))
-    return tasks.rank_order()
-
-
 def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
     """Find tasks that take almost no time on any device that can run them.
 

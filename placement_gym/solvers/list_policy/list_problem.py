@@ -80,8 +80,7 @@ class ListProblem(Struct):
         unit_ms = np.zeros((problem.n_units, program.ms.shape[1]))
         np.add.at(unit_ms, unit, program.ms)
         limits = problem.memory.limits_bytes
-        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
-        tight = np.flatnonzero(np.isfinite(limits) & hard)
+        tight = np.flatnonzero(np.isfinite(limits) & axes.limits_weights)
         size = problem.unit_bytes
         return cls(
             kind={"serial": SERIAL, "load": LOAD}.get(axes.schedule, OVERLAP),

@@ -23,10 +23,12 @@ SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
 BATCHES = (8, 0, 1), (40, 16, 2)
-"""Learned and random schedules, and how many of the best are starts: soon, and then of more."""
+"""Learned and random schedules of two batches, and how many of the best of each are proposed: few
+schedules come first, so that the first proposals come soon."""
 FEWEST, WORK = 2, 2_000_000
-"""Schedules of a batch in the largest problems; operators times devices of all in others."""
+"""Learned schedules of a batch, at least; and operators times devices of all batches, at most."""
 MEGABYTES = 1
+"""Size of a file, at most."""
 MOST_SPREAD = 4.0
 """Absolute value that no logarithm of a spread exceeds."""
 

@@ -100,13 +100,13 @@ def compute_stages(
     most_ms: float = np.inf,
     transfers: int = ADDED,
 ) -> StageCosts:
-    """Compute the arrays.
+    """Compute the costs of stages between ideals of a forward graph.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
-        forward: The graph of which these are ideals.
-        ideals: See ``Ideals``.
+        forward: The graph.
+        ideals: Its ideals.
         devices: One device of each kind.
         unit_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.

@@ -249,18 +249,17 @@ class SplitSearch:
     def best(
         self, forward: Forward, ideals: Ideals, held_bytes: FloatArray, cutoff_ms: float = np.inf
     ) -> Split:
-        """The best split among chains of ideals whose load is below a cut-off.
+        """The best split among chains of a graph's ideals whose load is below a cut-off.
 
-        Args:
-            forward: The graph of which these are ideals.
-            ideals: See ``Ideals``.
-            held_bytes: (n_units,) memory of each unit.
-            cutoff_ms: Infinite for all chains.
+        Units have (n_units,) bytes, which leaves may be without.
 
         Raises:
             PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         """
-        table_bytes = self.table_bytes(ideals)
+        # all arrays but the borders
+        n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
+        ideal_bytes = 12 * self.kinds.n_states + 16 * n_words + 64 * n_kinds + 80
+        table_bytes = len(ideals) * ideal_bytes
         if table_bytes > MAX_BYTES:
             raise PipelineMemoryError(f"{len(ideals)} ideals, {self.kinds.n_states:.3g} states")
         most = (MAX_BYTES - table_bytes) // BYTES_PER_ENTRY
@@ -278,13 +277,8 @@ class SplitSearch:
         chains = find_chains(stages, self.plan(forward, ideals, cutoff_ms), ideals.offsets)
         return self.read_split(forward, ideals, chains)
 
-    def table_bytes(self, ideals: Ideals) -> int:
-        """Memory of all arrays but the borders."""
-        n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
-        return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 64 * n_kinds + 80)
-
     def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> ChainLimits:
-        """Return what chains below the cut-off may use and must leave."""
+        """Limits of chains below the cut-off; there are none if it is infinite."""
         used = self.kinds.used
         left, room = np.zeros(len(ideals)), np.zeros(len(used))
         if np.isfinite(cutoff_ms):

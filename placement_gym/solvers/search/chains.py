@@ -252,9 +252,7 @@ class Chains:
 
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
-        axes = simulator.semantics
-        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
-        self.limited = hard and problem.limited
+        self.limited = simulator.semantics.limits_weights and problem.limited
         self.model = Model.of(simulator)
         self.layout = Layout.of(problem, self.model, self.limited)
         self.kinds = MoveKinds()

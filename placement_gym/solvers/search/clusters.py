@@ -44,8 +44,8 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
     cluster, levels = np.arange(n_units), [np.arange(n_units)]
     own, other = np.repeat(cluster, np.diff(first)), link.astype(np.int64)
     while True:
-        # a link counts for more where it is long beside the times at its ends; without the mean,
-        # units that cost nothing would all join one cluster
+        # a link counts for more where it is long for the times at its ends; without the mean, units
+        # that cost nothing would all join one cluster
         heavy = ms + ms.mean() + 1e-100
         begins = np.searchsorted(own, np.arange(len(ms) + 1))
         merged = match(begins, other, link_ms / np.sqrt(heavy[own] * heavy[other]))

@@ -9,6 +9,7 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, uint32
+from placement_gym.solvers.list_policy import is_exact
 from placement_gym.solvers.search.clusters import make_clusters
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
@@ -103,14 +104,9 @@ class Model(Struct):
 
 def choose_kind(simulator: Simulator) -> int:
     """The estimate that is exact for a simulator's semantics and costs."""
-    axes = simulator.semantics
-    if axes.memory in ("lifetime", "outputs") or axes.memory_penalty_ms_per_gb is not None:
+    if not is_exact(simulator):
         return SIMULATED
-    if simulator.is_uncontended_list:
-        return LIST
-    if simulator.counts_submodels:
-        return SIMULATED
-    return {"serial": SERIAL, "load": LOAD}.get(axes.schedule, SIMULATED)
+    return {"serial": SERIAL, "load": LOAD, "list": LIST}[simulator.semantics.schedule]
 
 
 def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> FloatArray:
