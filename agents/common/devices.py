@@ -140,18 +140,12 @@ class FreeMemory:
     """Bytes of what B rows place, and limits of devices, as shares of the model's bytes.
 
     A place is a unit, or another thing that gets one device.
-
-    Attributes:
-        place_bytes: (B, M) float64 bytes of each place.
-        limits: (B, D) float64, infinite without a limit.
-        shared: (B, D, D) float64, 1 where two devices share memory.
-        supported: (B, M, D) bool, devices that run each place.
     """
 
-    place_bytes: Tensor
-    limits: Tensor
-    shared: Tensor
-    supported: Tensor
+    place_bytes: Tensor  # (B, M) float64 bytes of each place
+    limits: Tensor  # (B, D) float64, infinite without a limit
+    shared: Tensor  # (B, D, D) float64, 1 where two devices share memory
+    supported: Tensor  # (B, M, D) bool, devices that run each place
 
     @classmethod
     def of(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:

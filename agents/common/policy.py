@@ -195,15 +195,10 @@ with suppress(ModuleNotFoundError):  # an extra: MaskablePPO checks the class of
 
 
 class Decision(NamedTuple):
-    """The output of a policy for (B, ...) observations.
-
-    Attributes:
-        distribution: Distribution of the devices.
-        values: (B, 1) expected returns, zero without a critic.
-    """
+    """The output of a policy for (B, ...) observations."""
 
     distribution: DeviceDistribution
-    values: Tensor
+    values: Tensor  # (B, 1) expected returns, zero without a critic
 
 
 class UnitPolicy(GraphPolicy):

@@ -249,7 +249,7 @@ class Rollouts:
             warn_user(f"{source} {new}, which goes before {preset}")
 
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
-        """Steps of each environment in a rollout of ``n_steps`` x ``num_envs`` placements of a graph."""
+        """Steps of an environment in a rollout of ``n_steps * num_envs`` placements of a graph."""
         if isinstance(env.unwrapped, PlacementVecEnv):
             return n_steps
         graphs = {base.observer.graph_id for base in find_bases(env)}

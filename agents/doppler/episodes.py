@@ -80,41 +80,25 @@ class Settings:
 
 
 class Trace(NamedTuple):
-    """Observations and decisions in the T steps of B episodes.
+    """Observations and decisions in the T steps of B episodes."""
 
-    Attributes:
-        node: (B, T) the next node.
-        device: (B, T) its device.
-        candidates: (B, T, n) bool.
-        features: (B, T, D, F) float32 of the devices.
-        allowed: (B, T, D) bool.
-        teacher_node: (B, T, n) bool, candidates with the longest path ahead, all ties.
-        teacher_device: (B, T, D) bool, devices where the node finishes, or starts, earliest.
-        placement: (B, n_units) devices.
-        length_ms: (B,) by the episodes' own schedule.
-    """
-
-    node: IntArray
-    device: IntArray
-    candidates: BoolArray
-    features: Float32Array
-    allowed: BoolArray
-    teacher_node: BoolArray
+    node: IntArray  # (B, T) the next node
+    device: IntArray  # (B, T) its device
+    candidates: BoolArray  # (B, T, n) bool
+    features: Float32Array  # (B, T, D, F) float32 of the devices
+    allowed: BoolArray  # (B, T, D) bool
+    teacher_node: BoolArray  # (B, T, n) bool, candidates with the longest path ahead, all ties
+    # (B, T, D) bool, devices where the node finishes, or starts, earliest
     teacher_device: BoolArray
-    placement: IntArray
-    length_ms: FloatArray
+    placement: IntArray  # (B, n_units) devices
+    length_ms: FloatArray  # (B,) by the episodes' own schedule
 
 
 class TraceLikelihood(NamedTuple):
-    """Log-probabilities of all decisions of a trace.
+    """Log-probabilities of all decisions of a trace."""
 
-    Attributes:
-        node: (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate.
-        device: (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed.
-    """
-
-    node: Tensor
-    device: Tensor
+    node: Tensor  # (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate
+    device: Tensor  # (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed
 
     def of(self, trace: Trace) -> Tensor:
         """(B, T) log-probability of what both policies decided."""

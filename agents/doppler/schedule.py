@@ -45,39 +45,22 @@ MIN_VARIANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
-    """Arrays that stay the same in all episodes of one problem.
+    """Arrays that stay the same in all episodes of one problem."""
 
-    Attributes:
-        problem: Units and devices.
-        unit: (n,) unit of each node.
-        ms: (n, D) times.
-        maker: (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer.
-        tensor: (n, R) which tensors these are.
-        transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
-        readers: For each node, the nodes that read from it.
-        down: (n,) longest path to an end at mean costs, the node included.
-        x: (n, 5) float32, ``NODE_FEATURES``.
-        edges: (2, e) nodes at both ends of every reading, in both directions.
-        edge_x: (e, 1) float32 mean transfers, standardised.
-        down_path: (n, n) sparse, 1 for the nodes on each node's longest path to an end.
-        up_path: (n, n) sparse, the same for the path from a beginning.
-        scale_ms: Mean time of a node.
-    """
-
-    problem: Problem
-    unit: IntArray
-    ms: FloatArray
-    maker: IntArray
-    tensor: IntArray
-    transfer_ms: FloatArray
-    readers: tuple[IntArray, ...]
-    down: FloatArray
-    x: Tensor
-    edges: Tensor
-    edge_x: Tensor
-    down_path: Tensor
-    up_path: Tensor
-    scale_ms: float
+    problem: Problem  # units and devices
+    unit: IntArray  # (n,) unit of each node
+    ms: FloatArray  # (n, D) times
+    maker: IntArray  # (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer
+    tensor: IntArray  # (n, R) which tensors these are
+    transfer_ms: FloatArray  # (n_tensors, D, D); one of zeros if nothing is read
+    readers: tuple[IntArray, ...]  # for each node, the nodes that read from it
+    down: FloatArray  # (n,) longest path to an end at mean costs, the node included
+    x: Tensor  # (n, 5) float32, ``NODE_FEATURES``
+    edges: Tensor  # (2, e) nodes at both ends of every reading, in both directions
+    edge_x: Tensor  # (e, 1) float32 mean transfers, standardised
+    down_path: Tensor  # (n, n) sparse, 1 for the nodes on each node's longest path to an end
+    up_path: Tensor  # (n, n) sparse, the same for the path from a beginning
+    scale_ms: float  # mean time of a node
 
     @classmethod
     def of(cls, problem: Problem, costs: CostTable) -> TaskGraph:
@@ -182,16 +165,11 @@ def standardise(values: Tensor, axis: int) -> Tensor:
 
 
 class CandidateNodes(NamedTuple):
-    """Devices as each of B schedules offers them to a node.
+    """Devices as each of B schedules offers them to a node."""
 
-    Attributes:
-        features: (B, D, 9) in mean times of a node, and shares.
-        start: (B, D) earliest start.
-        allowed: (B, D) bool, devices that support the unit, and hold it if memory is respected.
-    """
-
-    features: FloatArray
-    start: FloatArray
+    features: FloatArray  # (B, D, 9) in mean times of a node, and shares
+    start: FloatArray  # (B, D) earliest start
+    # (B, D) bool, devices that support the unit, and hold it if memory is respected
     allowed: BoolArray
 
 

@@ -32,15 +32,10 @@ MAX_LIMIT_SHARE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
+    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``."""
 
-    Attributes:
-        nodes: (at most 2 e,).
-        ptr: (n + 1,).
-    """
-
-    nodes: Tensor
-    ptr: Tensor
+    nodes: Tensor  # (at most 2 e,)
+    ptr: Tensor  # (n + 1,)
 
     @classmethod
     def of(cls, ends: Tensor, n: int) -> Neighbours:

@@ -44,19 +44,12 @@ CRITIC_HIDDEN, GCN_CRITIC_HIDDEN = 128, 64
 
 
 class Reading(NamedTuple):
-    """The network's output for a batch of graphs.
+    """The network's output for a batch of graphs."""
 
-    Attributes:
-        ids: ``graph_id`` of each graph.
-        weights: Version of the weights.
-        h: (n, hidden) input of the heads.
-        context: (G, hidden) embeddings of the graphs.
-    """
-
-    ids: tuple[int, ...]
-    weights: int
-    h: Tensor
-    context: Tensor
+    ids: tuple[int, ...]  # ``graph_id`` of each graph
+    weights: int  # version of the weights
+    h: Tensor  # (n, hidden) input of the heads
+    context: Tensor  # (G, hidden) embeddings of the graphs
 
 
 @dataclass(frozen=True)

@@ -209,19 +209,12 @@ class EdgeHead(nn.Module):
 
 
 class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.problem.decisions.ActionLayout``.
+    """The parts of an action, in their order; see ``placement_gym.problem.ActionLayout``."""
 
-    Attributes:
-        units: Entries that are devices, padding included.
-        levels: Entries that are levels.
-        edges: Entries that are bits.
-        devices: Number of devices.
-    """
-
-    units: int
-    levels: int
-    edges: int
-    devices: int
+    units: int  # entries that are devices, padding included
+    levels: int  # entries that are levels
+    edges: int  # entries that are bits
+    devices: int  # number of devices
 
     @property
     def counts(self) -> list[int]:

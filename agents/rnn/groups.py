@@ -18,17 +18,11 @@ VOTES = 31
 
 @dataclass(frozen=True, eq=False)
 class UnitGroups:
-    """Groups of units in B rows, numbered in the order of their first units.
+    """Groups of units in B rows, numbered in the order of their first units."""
 
-    Attributes:
-        group: (B, N) group of each unit, 0 for padding.
-        mask: (B, N) bool, False for padding.
-        is_group: (B, M) bool, False for padding.
-    """
-
-    group: Tensor
-    mask: Tensor
-    is_group: Tensor
+    group: Tensor  # (B, N) group of each unit, 0 for padding
+    mask: Tensor  # (B, N) bool, False for padding
+    is_group: Tensor  # (B, M) bool, False for padding
 
     def mean(self, values: Tensor) -> Tensor:
         """(B, M, F) means over groups of (B, N, F) values, zero where padded."""
@@ -109,23 +103,14 @@ def describe_groups(
 
 @dataclass(frozen=True, eq=False)
 class GroupedDevices:
-    """Groups are sampled first, then their devices one after another.
+    """Groups are sampled first, then their devices one after another."""
 
-    Attributes:
-        grouper: Distribution of the groups.
-        place_groups: Makes the distribution of the devices of groups.
-        memory: Groups that the placements so far were sampled with.
-        graph: (B,) ``graph_id`` of each row.
-        mask: (B, N) bool, False for padding.
-        allowed: (B, N, D) bool, allowed devices of each unit; None allows all.
-    """
-
-    grouper: UnitCategorical
-    place_groups: Callable[[UnitGroups], AutoregressiveDevices]
-    memory: PlacementMemory
-    graph: Tensor
-    mask: Tensor
-    allowed: Tensor | None = None
+    grouper: UnitCategorical  # of the groups
+    place_groups: Callable[[UnitGroups], AutoregressiveDevices]  # of the devices of groups
+    memory: PlacementMemory  # groups that the placements so far were sampled with
+    graph: Tensor  # (B,) ``graph_id`` of each row
+    mask: Tensor  # (B, N) bool, False for padding
+    allowed: Tensor | None = None  # (B, N, D) bool, allowed devices of each unit; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, N) devices, 0 for padding; deterministic ones are chosen by ``vote``."""

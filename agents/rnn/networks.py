@@ -61,33 +61,20 @@ class UnitFeatures(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Encoded sequences, the decoder's input.
+    """Encoded sequences, the decoder's input."""
 
-    Attributes:
-        encoding: (S, M, 2 * hidden) of each place of S sequences.
-        mask: (S, M) bool, False for padding, which comes last.
-        row: (B,) sequence of each row.
-        prior: (S, M, D) logits that are added; None adds nothing.
-    """
-
-    encoding: Tensor
-    mask: Tensor
-    row: Tensor
-    prior: Tensor | None = None
+    encoding: Tensor  # (S, M, 2 * hidden) of each place of S sequences
+    mask: Tensor  # (S, M) bool, False for padding, which comes last
+    row: Tensor  # (B,) sequence of each row
+    prior: Tensor | None = None  # (S, M, D) logits that are added; None adds nothing
 
 
 class Segment(NamedTuple):
-    """Consecutive places of each row.
+    """Consecutive places of each row."""
 
-    Attributes:
-        encoding: (B, L, 2 * hidden) of each place.
-        mask: (B, L) bool, False for padding.
-        prior: (B, L, D) logits that are added, or None.
-    """
-
-    encoding: Tensor
-    mask: Tensor
-    prior: Tensor | None
+    encoding: Tensor  # (B, L, 2 * hidden) of each place
+    mask: Tensor  # (B, L) bool, False for padding
+    prior: Tensor | None  # (B, L, D) logits that are added, or None
 
 
 class Seq2Seq(nn.Module):
@@ -221,21 +208,13 @@ class Seq2Seq(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class AutoregressiveDevices:
-    """Devices of a sequence, each conditioned on those before it.
-
-    Attributes:
-        network: The network that chooses.
-        encoded: The encoded sequences.
-        weight: (B, M) bool, False for padding.
-        allowed: (B, M, D) bool, devices that may be chosen; None allows all.
-        memory: Restricts devices to those with room for each place; None does not.
-    """
+    """Devices of a sequence, each conditioned on those before it."""
 
     network: Seq2Seq
     encoded: Encoded
-    weight: Tensor
-    allowed: Tensor | None = None
-    memory: FreeMemory | None = None
+    weight: Tensor  # (B, M) bool, False for padding
+    allowed: Tensor | None = None  # (B, M, D) bool, devices that may be chosen; None allows all
+    memory: FreeMemory | None = None  # allows devices with room for each place; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""

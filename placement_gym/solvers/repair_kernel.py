@@ -15,27 +15,17 @@ runs move one after another, and the time does not grow with the square of the n
 
 
 class RepairTerms(NamedTuple):
-    """Arrays that decide which unit goes where.
+    """Arrays that decide which unit goes where."""
 
-    Attributes:
-        size: (n_units,) bytes.
-        limit: (n_devices,) bytes, infinite without a limit; that of its pool if it shares one.
-        owner: (n_devices,) the first device of those that share its memory, mostly itself.
-        price: (n_units, n_devices) ms, infinite where the device does not run the unit.
-        first: (n_units + 1,) where each unit's links begin.
-        other: (n_links,) the unit at the other end.
-        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
-        by_size: (n_units,) units, largest first.
-    """
-
-    size: FloatArray
+    size: FloatArray  # (n_units,) bytes
+    # (n_devices,) bytes, infinite without a limit; that of its pool if it shares one
     limit: FloatArray
-    owner: IntArray
-    price: FloatArray
-    first: IntArray
-    other: IntArray
-    link_ms: FloatArray
-    by_size: IntArray
+    owner: IntArray  # (n_devices,) the first device of those that share its memory, mostly itself
+    price: FloatArray  # (n_units, n_devices) ms, infinite where the device does not run the unit
+    first: IntArray  # (n_units + 1,) where each unit's links begin
+    other: IntArray  # (n_links,) the unit at the other end
+    link_ms: FloatArray  # (n_links, n_devices, n_devices) transfer by own device and the other's
+    by_size: IntArray  # (n_units,) units, largest first
 
 
 @kernel

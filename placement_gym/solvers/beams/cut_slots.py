@@ -16,21 +16,14 @@ SLOT, DEVICE = 0, 1
 
 
 class CutSlots(NamedTuple):
-    """A slot holds the finish of a cut's first task, plus the time of its tasks placed since.
+    """A slot holds the finish of a cut's first task, plus the time of its tasks placed since."""
 
-    Attributes:
-        weight: (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0.
-        first_begin: (n + 1,) where the slots that begin with each step's finish begin.
-        begin: Slots.
-        first_inside: (n + 1,) where the slots to which each step adds its time begin.
-        inside: (..., 2) slots and the devices on which it does.
-    """
-
+    # (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0
     weight: FloatArray
-    first_begin: IntArray
-    begin: IntArray
-    first_inside: IntArray
-    inside: IntArray
+    first_begin: IntArray  # (n + 1,) where the slots that begin with each step's finish begin
+    begin: IntArray  # these slots
+    first_inside: IntArray  # (n + 1,) where the slots to which each step adds its time begin
+    inside: IntArray  # (..., 2) these slots, and the devices on which it does
 
 
 def assign_cuts(

@@ -23,23 +23,17 @@ all takes quadratic time."""
 
 
 class Layer(NamedTuple):
-    """Partial placements of the same number of tasks.
+    """Partial placements of the same number of tasks."""
 
-    Attributes:
-        code: (k,) uint64: three bits for the device of each slot; above them a bit for each device
-            that has a task.
-        values: (k, n_values) finishes of the slots, when devices are free, bytes in use, the last
-            finish of tasks that nothing reads, cut slots, finishes weighted by each set.
-        bound: (k,) lower bound of the latency of all completions, ms.
-        parent: (k,) int32 number in the previous layer.
-        device: (k,) int8 of the last task.
-    """
-
+    # (k,) uint64: three bits for the device of each slot; above them a bit for each device that has
+    # a task
     code: NDArray[np.uint64]
+    # (k, n_values) finishes of the slots, when devices are free, bytes in use, the last finish of
+    # tasks that nothing reads, cut slots, finishes weighted by each set
     values: FloatArray
-    bound: FloatArray
-    parent: NDArray[np.int32]
-    device: NDArray[np.int8]
+    bound: FloatArray  # (k,) lower bound of the latency of all completions, ms
+    parent: NDArray[np.int32]  # (k,) int32 number in the previous layer
+    device: NDArray[np.int8]  # (k,) int8 of the last task
 
     @classmethod
     def empty(cls, n_values: int) -> Layer:

@@ -23,41 +23,23 @@ class Frontier(NamedTuple):
     """Each step places one task; a slot holds a placed task that is still to be read.
 
     The operators of a unit count as reading each other: only the first one chooses a device.
-
-    Attributes:
-        order: (n,) task of each step.
-        step: (n,) step of each task.
-        ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
-        unit_bytes: (n,) bytes of the unit at its first task, else 0.
-        tiny: (n,) bool, tasks that take almost no time and so do not wait for their device.
-        chain: (n,) slot of the unit's previous task, or ``NOTHING``.
-        slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
-        first_read: (n + 1,) where each step's readings begin.
-        read_slot: (n_readings,) slot of the task that is read.
-        read_maker: (n_readings,) step of that task.
-        read_index: (n_readings,) index of the reading among those of the tasks' tensors.
-        read_ms: (n_readings, n_devices, n_devices) time to move what is read.
-        first_live: (n + 2,) where the slots in use before each step begin.
-        live: The slots in use, ascending.
-        waits: (n + 1,) bool, whether all later tasks wait for some task in a slot.
-        n_slots: Number of slots.
     """
 
-    order: IntArray
-    step: IntArray
-    ms: FloatArray
-    unit_bytes: FloatArray
-    tiny: BoolArray
-    chain: IntArray
-    slot: IntArray
-    first_read: IntArray
-    read_slot: IntArray
-    read_maker: IntArray
-    read_index: IntArray
-    read_ms: FloatArray
-    first_live: IntArray
-    live: IntArray
-    waits: BoolArray
+    order: IntArray  # (n,) task of each step
+    step: IntArray  # (n,) step of each task
+    ms: FloatArray  # (n, n_devices) time of the step's task; infinite where a device cannot run it
+    unit_bytes: FloatArray  # (n,) bytes of the unit at its first task, else 0
+    tiny: BoolArray  # (n,) bool, tasks that take almost no time and so do not wait for their device
+    chain: IntArray  # (n,) slot of the unit's previous task, or ``NOTHING``
+    slot: IntArray  # (n,) slot of the task, or ``NOTHING`` if nothing reads it
+    first_read: IntArray  # (n + 1,) where each step's readings begin
+    read_slot: IntArray  # (n_readings,) slot of the task that is read
+    read_maker: IntArray  # (n_readings,) step of that task
+    read_index: IntArray  # (n_readings,) index of the reading among those of the tasks' tensors
+    read_ms: FloatArray  # (n_readings, n_devices, n_devices) time to move what is read
+    first_live: IntArray  # (n + 2,) where the slots in use before each step begin
+    live: IntArray  # the slots in use, ascending
+    waits: BoolArray  # (n + 1,) bool, whether all later tasks wait for some task in a slot
     n_slots: int
 
     @classmethod

@@ -20,26 +20,17 @@ class Potentials(NamedTuple):
     Before step k, and for set j of prices, a bound is the weighted sum of the finishes in slots, of
     the finishes that cuts imply, of the times at which devices are free, and of the memory in use;
     plus the least cost of later steps given the devices of the slots.
-
-    Attributes:
-        finish: (n_sets, n + 1, n_slots) weight of each slot's finish.
-        cuts: Weights of cut slots, and what each step does to them.
-        last: (n_sets, n) weight of the finish of each step's task.
-        load: (n_sets, n_devices) weight of the time at which a device is free.
-        memory: (n_sets, n_devices) weight of bytes in use.
-        constant: (n_sets,).
-        first_rest: (n + 2,) where the values of each step begin in ``rest``.
-        rest: (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots
-            as a number in base n_devices, the first slot's digit the lowest.
     """
 
-    finish: FloatArray
-    cuts: CutSlots
-    last: FloatArray
-    load: FloatArray
-    memory: FloatArray
-    constant: FloatArray
-    first_rest: IntArray
+    finish: FloatArray  # (n_sets, n + 1, n_slots) weight of each slot's finish
+    cuts: CutSlots  # weights of cut slots, and what each step does to them
+    last: FloatArray  # (n_sets, n) weight of the finish of each step's task
+    load: FloatArray  # (n_sets, n_devices) weight of the time at which a device is free
+    memory: FloatArray  # (n_sets, n_devices) weight of bytes in use
+    constant: FloatArray  # (n_sets,)
+    first_rest: IntArray  # (n + 2,) where the values of each step begin in ``rest``
+    # (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots as a
+    # number in base n_devices, the first slot's digit the lowest
     rest: FloatArray
 
     @classmethod

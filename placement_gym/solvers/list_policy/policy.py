@@ -35,21 +35,14 @@ MOST_SPREAD = 4.0
 
 @dataclass(frozen=True)
 class ListPolicy:
-    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian.
+    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian."""
 
-    Attributes:
-        shift: (n_statistics,) means of the statistics over the training problems.
-        scale: (n_statistics,) their standard deviations.
-        hidden: (n_statistics + 1, n_hidden) weights, the bias last.
-        output: (n_hidden + 1, 2 ``N_WEIGHTS``) weights of means, then of logarithms of spreads.
-        about: How it was trained.
-    """
-
-    shift: list[float]
-    scale: list[float]
-    hidden: Matrix
+    shift: list[float]  # (n_statistics,) means of the statistics over the training problems
+    scale: list[float]  # (n_statistics,) their standard deviations
+    hidden: Matrix  # (n_statistics + 1, n_hidden) weights, the bias last
+    # (n_hidden + 1, 2 ``N_WEIGHTS``) weights of means, then of logarithms of spreads
     output: Matrix
-    about: str = ""
+    about: str = ""  # how it was trained
 
     @classmethod
     def load(cls, name: str | Path) -> ListPolicy:

@@ -23,14 +23,10 @@ class Forward:
 
     Edges are those of the forward pass. A unit of backward operators only has the edges of these,
     reversed (Tarnawski et al. 2020, appendix).
-
-    Attributes:
-        node: (n_units,) node of each unit, numbered by their first units.
-        edge_index: (2, n_edges) between nodes, without loops.
     """
 
-    node: IntArray
-    edge_index: IntArray
+    node: IntArray  # (n_units,) node of each unit, numbered by their first units
+    edge_index: IntArray  # (2, n_edges) between nodes, without loops
 
     @classmethod
     def of(cls, units: Units) -> Forward:

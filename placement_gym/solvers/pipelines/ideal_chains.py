@@ -26,36 +26,25 @@ STATE, KIND = 0, 1
 
 
 class ChainLimits(NamedTuple):
-    """Limits of chains: what they may use, and what they must leave.
+    """Limits of chains: what they may use, and what they must leave."""
 
-    Attributes:
-        used: (n_states, n_kinds) number of devices of each kind in use.
-        stride: (n_kinds,) distance to the state with one device of the kind less.
-        left: (n_ideals,) priced work of the units outside of each ideal.
-        room: (n_states,) how much of it the devices that are not in use do below the cut-off.
-        cutoff_ms: Only chains of a smaller maximum load are looked for.
-    """
-
-    used: IntArray
-    stride: IntArray
-    left: FloatArray
+    used: IntArray  # (n_states, n_kinds) number of devices of each kind in use
+    stride: IntArray  # (n_kinds,) distance to the state with one device of the kind less
+    left: FloatArray  # (n_ideals,) priced work of the units outside of each ideal
+    # (n_states,) how much of it the devices that are not in use do below the cut-off
     room: FloatArray
-    cutoff_ms: float
+    cutoff_ms: float  # only chains of a smaller maximum load are looked for
 
 
 class ChainTable(NamedTuple):
-    """The table of the dynamic programme.
+    """The table of the dynamic programme."""
 
-    Attributes:
-        best: (n_ideals, n_states) smallest maximum load in ms; infinite where none is known.
-        link: (n_ideals, n_states) int32; -1 where none is known. The ideal before times
-            ``n_kinds``, and the kind of the last stage's device.
-        lowest: (n_ideals,) minimum of each row of ``best``.
-    """
-
+    # (n_ideals, n_states) smallest maximum load in ms; infinite where none is known
     best: FloatArray
+    # (n_ideals, n_states) int32: the ideal before times ``n_kinds``, plus the kind of the last
+    # stage's device; -1 where none is known
     link: Int32
-    lowest: FloatArray
+    lowest: FloatArray  # (n_ideals,) minimum of each row of ``best``
 
     @classmethod
     def start(cls, n_ideals: int, n_states: int) -> ChainTable:

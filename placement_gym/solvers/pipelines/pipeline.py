@@ -78,7 +78,9 @@ def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) 
 
 
 def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
-    """Search again below the load that was found while times are far above it.
+    """Search; and again below the load that was found, while some times are far above it.
+
+    The search subtracts sums of times, which large ones leave without the digits of small ones.
 
     Raises:
         ValueError: There is no split.
@@ -98,12 +100,9 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
 
 
 def check_pools(problem: Problem, split: Split) -> None:
-    """Raise if devices that share memory hold too much: the search keeps each one's own limit.
+    """Raise a ``UserError`` if devices that share memory hold too much.
 
-    A split that fits nevertheless is the best one.
-
-    Raises:
-        UserError: It does not fit.
+    The search keeps each one's own limit alone; a split that fits nevertheless is the best one.
     """
     excess = problem.infeasibility(split.device) if problem.tight_pools else ""
     if excess:
@@ -169,15 +168,10 @@ BYTES_PER_ENTRY = 32
 
 
 class Split(NamedTuple):
-    """A contiguous split.
+    """A contiguous split."""
 
-    Attributes:
-        load_ms: Its largest load; infinite if none is known.
-        device: (n_units,) device of each unit; empty if no split is known.
-    """
-
-    load_ms: float
-    device: IntArray
+    load_ms: float  # its largest load; infinite if none is known
+    device: IntArray  # (n_units,) device of each unit; empty if no split is known
 
 
 NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
@@ -199,11 +193,7 @@ class SplitSearch:
     transfers: int = ADDED
 
     def below(self, load_ms: float) -> SplitSearch | None:
-        """The search for splits up to a load that is known.
-
-        None if it is zero, or times are not so far above it that its error would matter: loads are
-        differences of sums of all times.
-        """
+        """The search for splits up to a known load; None if that is zero, or accurate already."""
         unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
         if load_ms == 0.0 or min(largest_ms, self.most_ms) <= MAX_TIME_RATIO * load_ms:

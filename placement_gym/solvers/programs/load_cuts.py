@@ -26,19 +26,12 @@ START = END = -1
 
 
 class Cuts(NamedTuple):
-    """Violated cuts.
+    """Violated cuts."""
 
-    Attributes:
-        first: (n_cuts,) task after which the interval begins, or ``START``.
-        last: (n_cuts,) task with which it ends, or ``END``.
-        device: (n_cuts,).
-        violation_ms: (n_cuts,) positive.
-    """
-
-    first: IntArray
-    last: IntArray
-    device: IntArray
-    violation_ms: FloatArray
+    first: IntArray  # (n_cuts,) task after which the interval begins, or ``START``
+    last: IntArray  # (n_cuts,) task with which it ends, or ``END``
+    device: IntArray  # (n_cuts,)
+    violation_ms: FloatArray  # (n_cuts,) positive
 
     def worst(self, n: int) -> Cuts:
         """At most ``n`` of them, the most violated ones."""

@@ -28,24 +28,16 @@ class PathProgram:
     A task finishes after each task it reads, plus the transfer and its own time; the latency is at
     least every finish and every device's load. This is valid for any transfer, contention, order
     and gaps, since those only cause delays, but not for calls, which merge transfers.
-
-    Attributes:
-        tasks: The tasks, in topological order.
-        program: Variables and rows.
-        x: (n_units, n_devices) columns that place a unit.
-        finish: (n_tasks,) columns of the finish of each task, ms.
-        total: (1,) column of the latency, ms.
-        rows: Blocks of rows by what they constrain: ``"memory"`` groups of devices, ``"load"``
-            devices, ``"first"`` tasks without inputs, ``"last"`` tasks that nothing reads,
-            ``"reading"`` readings; each with its first row and the indices of what its rows
-            constrain.
     """
 
-    tasks: Tasks
-    program: Linear
-    x: IntArray
-    finish: IntArray
-    total: IntArray
+    tasks: Tasks  # the tasks, in topological order
+    program: Linear  # variables and rows
+    x: IntArray  # (n_units, n_devices) columns that place a unit
+    finish: IntArray  # (n_tasks,) columns of the finish of each task, ms
+    total: IntArray  # (1,) column of the latency, ms
+    # blocks of rows by what they constrain: ``"memory"`` groups of devices, ``"load"`` devices,
+    # ``"first"`` tasks without inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings;
+    # each with its first row and the indices of what its rows constrain
     rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod

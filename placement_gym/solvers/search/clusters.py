@@ -18,17 +18,11 @@ LEAST_MERGED = 0.05
 
 
 class Clusters(NamedTuple):
-    """A tree of clusters, and an order of units in which each of them is contiguous.
+    """A tree of clusters, and an order of units in which each of them is contiguous."""
 
-    Attributes:
-        order: (n_units,) units.
-        begin: (n_levels, n_units) where the cluster of each unit begins in ``order``.
-        end: (n_levels, n_units) the position after its end.
-    """
-
-    order: UInt32
-    begin: UInt32
-    end: UInt32
+    order: UInt32  # (n_units,) units
+    begin: UInt32  # (n_levels, n_units) where the cluster of each unit begins in ``order``
+    end: UInt32  # (n_levels, n_units) the position after its end
 
 
 def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArray) -> Clusters:
