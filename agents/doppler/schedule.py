@@ -164,8 +164,8 @@ def standardise(values: Tensor, axis: int) -> Tensor:
     return centred / (centred.square().mean(dim=axis, keepdim=True) + MIN_VARIANCE).sqrt()
 
 
-class CandidateNodes(NamedTuple):
-    """Devices as each of B schedules offers them to a node."""
+class CandidateDevices(NamedTuple):
+    """The devices of each of B schedules for one node each."""
 
     features: FloatArray  # (B, D, 9) in mean times of a node, and shares
     start: FloatArray  # (B, D) earliest start
@@ -196,7 +196,7 @@ class Schedules:
         ready: BoolArray = (self.waiting == 0) & ~self.done
         return ready
 
-    def offer(self, node: IntArray) -> CandidateNodes:
+    def describe_devices(self, node: IntArray) -> CandidateDevices:
         """Describe the devices for (B,) nodes."""
         graph, problem, rows = self.graph, self.graph.problem, self.row
         # when a node may start on each device: its inputs have arrived, and the device is free
@@ -225,7 +225,7 @@ class Schedules:
         own = (start + ms, ms)
         columns = [column / graph.scale_ms for column in (*scaled, *own)]
         columns += [share.clip(-1.0, 1.0), np.broadcast_to(limited, share.shape)]
-        return CandidateNodes(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
+        return CandidateDevices(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
 
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
@@ -237,7 +237,7 @@ class Schedules:
         return np.where((placed != NONE)[:, None], there, supported)
 
     def add(self, node: IntArray, device: IntArray, start: FloatArray) -> None:
-        """Add (B,) nodes on (B,) devices; ``start``: (B, D) of their offer."""
+        """Add (B,) nodes on (B,) devices; ``start``: (B, D), see ``CandidateDevices``."""
         graph, rows = self.graph, self.row
         unit, ms = graph.unit[node], graph.ms[node, device]
         new = self.device[rows, unit] == NONE

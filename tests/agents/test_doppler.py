@@ -76,9 +76,9 @@ def test_the_teacher_is_list_scheduling_by_the_longest_path() -> None:
     schedules = Schedules(graph, 1, respect_memory=True)
     for _ in range(len(graph)):
         node = mark_largest(graph.down, schedules.candidates).argmax(axis=1)
-        offer = schedules.offer(node)
-        best = mark_earliest(offer, graph.ms[node], offer.allowed, "finish")
-        schedules.add(node, best.argmax(axis=1), offer.start)
+        choices = schedules.describe_devices(node)
+        best = mark_earliest(choices, graph.ms[node], "finish")
+        schedules.add(node, best.argmax(axis=1), choices.start)
     expected = critical_path(env.problem, env.cost_table())
     assert schedules.device[0].tolist() == expected.tolist()
 

@@ -84,7 +84,7 @@ class Beam:
         self.exhausted, self.bound_ms, self.searchable = False, 0.0, False
         tasks, n_devices = Tasks.of_operators(problem.units, costs), len(problem.devices)
         tiny = find_tiny(problem, tasks)
-        self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
+        self.tasks = replace(tasks, ms=np.where(np.any(tiny, axis=0)[:, None], 0.0, tasks.ms))
         order = np.arange(len(tasks)) if semantics.order == "fifo" else tasks.rank_order()
         self.frontier = frontier = Frontier.of(problem, self.tasks, order, tiny)
         # few enough tasks are live at a time, on few enough devices

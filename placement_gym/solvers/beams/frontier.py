@@ -46,19 +46,12 @@ class Frontier(NamedTuple):
     def of(
         cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
-        """Lay out the steps.
-
-        Args:
-            problem: Units, support and memory.
-            tasks: What is placed.
-            order: (n_tasks,) a topological order of the tasks.
-            tiny: See ``find_tiny``.
-        """
-        n = len(tasks)
+        """Lay out the steps of tasks in a topological order; ``tiny`` see ``find_tiny``."""
+        n, (first_tiny, last_tiny) = len(tasks), tiny
         tensor, maker, reader = tasks.readings
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
         # reading each other, because the next one needs its device.
-        order = move_tiny(order, maker, reader, *tiny)
+        order = move_tiny(order, maker, reader, first_tiny, last_tiny)
         step = np.empty(n, dtype=np.int64)
         step[order] = np.arange(n)
         previous = previous_of_unit(tasks.unit[order])
@@ -69,14 +62,14 @@ class Frontier(NamedTuple):
         slot, first_live, live = assign_slots(last)
         # Devices may be delayed to the first live finish only if nothing can start at 0.
         by_reader = np.argsort(step[reader], kind="stable")
-        waits_for_nothing = np.bincount(reader[~tiny[0][maker]], minlength=n) == 0
-        late = np.flatnonzero((waits_for_nothing & ~tiny[0])[order]).max(initial=NOTHING)
+        waits_for_nothing = np.bincount(reader[~first_tiny[maker]], minlength=n) == 0
+        late = np.flatnonzero((waits_for_nothing & ~first_tiny)[order]).max(initial=NOTHING)
         return cls(
             order=order,
             step=step,
             ms=np.where(problem.possible[tasks.unit], tasks.ms, np.inf)[order],
             unit_bytes=np.where(previous < 0, problem.unit_bytes[tasks.unit[order]], 0.0),
-            tiny=(tiny[0] | tiny[1])[order],
+            tiny=(first_tiny | last_tiny)[order],
             chain=np.where(previous >= 0, slot[previous], NOTHING),
             slot=slot,
             first_read=np.searchsorted(step[reader][by_reader], np.arange(n + 1)),

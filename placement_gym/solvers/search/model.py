@@ -46,6 +46,7 @@ class Model(Struct):
         listed = simulator.semantics.schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
         position = np.argsort(order)
+        # tensors by their makers, and readings by tensor
         tensors = np.argsort(position[program.source], kind="stable")
         source, counts = position[program.source][tensors], np.diff(program.first_reader)
         moved = np.argsort(
@@ -53,6 +54,7 @@ class Model(Struct):
         )
         reader, counts = position[program.readers][moved], counts[tensors]
         tensor = np.repeat(np.arange(len(counts)), counts)
+        # the same readings by reader
         by_reader = np.argsort(reader, kind="stable")
         ms = np.ascontiguousarray(program.ms[order])
         # added up one by one: NumPy's sums differ between processors
@@ -124,11 +126,12 @@ class Layout(Struct):
     def of(cls, problem: Problem, model: Model, limited: bool) -> Layout:
         """Make the layout of a problem, with memory limits or without."""
         n_units, n_devices = problem.supported.shape
+        # operators of units, and units by their first operator
         ops = np.argsort(model.unit, kind="stable")
         first_op = np.searchsorted(model.unit[ops], np.arange(n_units + 1))
         order = np.argsort(ops[first_op[:-1]], kind="stable")
-        counts = np.diff(model.first)
-        reader = np.repeat(np.arange(len(model.unit)), counts)
+        # links: readings between units, listed at both ends, at mean times
+        reader = np.repeat(np.arange(len(model.unit)), np.diff(model.first))
         ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
         apart = ends[0] != ends[1]
         own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
@@ -136,13 +139,13 @@ class Layout(Struct):
         moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
         shared_ms = (moved_ms / np.diff(model.first_reader))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
-        limits = problem.memory.limits_bytes
-        tight = np.flatnonzero(np.isfinite(limits) & limited)
-        unit_ms = np.zeros((n_units, n_devices))
-        np.add.at(unit_ms, model.unit, model.ms)
-        size = problem.unit_bytes
         first_link = uint32(np.searchsorted(own[by_own], np.arange(n_units + 1)))
         link, link_ms = uint32(other[by_own]), np.concatenate([shared_ms, shared_ms])[by_own]
+        unit_ms = np.zeros((n_units, n_devices))
+        np.add.at(unit_ms, model.unit, model.ms)
+        # limits that count
+        limits, size = problem.memory.limits_bytes, problem.unit_bytes
+        tight = np.flatnonzero(np.isfinite(limits) & limited)
         clusters = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
         return cls(
             first_op=uint32(first_op),
