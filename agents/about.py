@@ -26,7 +26,7 @@ class About(NamedTuple):
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
         settings: What its option ``preset`` may name.
-        model: Schedules that its own model of a latency holds for; empty if it has none, so that
+        model: Schedules that its own model of a latency holds for; empty if it has none, so
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.
         pools: Whether it places well where devices share memory that is too small for the model.

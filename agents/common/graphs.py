@@ -125,7 +125,7 @@ class GraphBatch:
     def jointly_scaled(self) -> Tensor:
         """(n, N_FEATURES) as ``scaled``, but costs are the logarithm of times in mean times.
 
-        All devices have one scale then, so that it shows which is faster.
+        All devices have one scale then, so it shows which is faster.
         """
         columns, costs = self.scaled.clone(), self.x[:, COST]
         # Not standardised one by one, as other features are: the difference of two devices' times

@@ -57,7 +57,7 @@ class REINFORCE(OnPolicyAlgorithm):
         learning_rate: A number or a function of the remaining progress.
         n_steps: Steps of each environment per rollout.
         n_epochs: Gradient steps on each rollout.
-        batch_size: Rows whose gradient is computed at once; gradients are accumulated, so that
+        batch_size: Rows whose gradient is computed at once; gradients are accumulated, so
             only memory depends on it. None takes the whole rollout.
         gamma: Discount factor.
         returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or

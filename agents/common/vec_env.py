@@ -70,7 +70,7 @@ class PlacementVecEnv(VecEnv):
         observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
-        # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
+        # SB3 expects the last observation of an episode in its info, Gymnasium next to the infos.
         values, final = info.pop("final_info", info), info.pop("final_obs", None)
         names = [name for name in values if not name.startswith("_")]
         infos = [{name: values[name][i] for name in names} for i in range(self.num_envs)]

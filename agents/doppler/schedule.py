@@ -92,7 +92,7 @@ class TaskGraph:
             transfer_ms=transfer_ms,
             readers=tuple(reader[maker == node] for node in range(n)),
             down=down,
-            # Deviation: over all nodes, not over the candidates of a step, so that SEL's logits are
+            # Deviation: over all nodes, not over the candidates of a step, so SEL's logits are
             # computed once an episode
             x=standardise(torch.from_numpy(x).float(), 0),
             edges=torch.from_numpy(ends),

@@ -17,7 +17,7 @@ MAX_ASSIGNMENTS = 2**16
 def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
     """Give each model of a union a device such that the largest load is as small as it can be.
 
-    No tensor moves, so that a device's load is the sum of what its models take in a round. Of
+    No tensor moves, so a device's load is the sum of what its models take in a round. Of
     equal loads the first one in the order of devices is taken; a single model gets its best device.
 
     Returns:

@@ -185,7 +185,7 @@ def move_units(
         move(terms, u, there, place, room)
         if room[here] >= 0.0:
             return
-        # Only a neighbour's move can lower a rank, so that these alone are ranked again.
+        # Only a neighbour's move can lower a rank, so these alone are ranked again.
         for link in range(terms.first[u], terms.first[u + 1]):
             v = terms.other[link]
             if may_leave[v] and room[place[v]] < 0.0:
@@ -252,7 +252,7 @@ def choose_run(
     best = (0, 0, -1, np.inf)
     begin = signed(0)
     # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
-    # so that it is mostly connected.
+    # so it is mostly connected.
     while begin < len(place):
         end = begin + 1
         while end < len(place) and place[end] == place[begin]:

@@ -176,7 +176,7 @@ def follow_borders(
     room = 1024
     tensor, part = np.empty(room, np.int32), np.empty(room, np.int32)
     # The border of an ideal is that of the next smaller one with the tensors of its last node: both
-    # are sorted, so that they are merged.
+    # are sorted, so they are merged.
     for i in range(1, n_ideals):
         entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
         touch, end = touches.begin[last[i]], touches.begin[last[i] + 1]

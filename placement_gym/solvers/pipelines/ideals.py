@@ -1,6 +1,6 @@
 """Ideals: sets of nodes that contain all predecessors of their nodes.
 
-Taken in a topological order, the nodes of an ideal form smaller ideals, so that each ideal is
+Taken in a topological order, the nodes of an ideal form smaller ideals, so each ideal is
 found exactly once: from the ideal without its last node.
 """
 
@@ -98,7 +98,7 @@ def grow_ideals(
     last[0] = -1
     offsets = np.zeros(n + 2, np.int64)
     offsets[1] = count = 1
-    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so that no
+    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so no
     # set of seen ones is needed.
     for size in range(n):
         for ideal in range(offsets[size], offsets[size + 1]):

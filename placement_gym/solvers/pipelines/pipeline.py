@@ -1,7 +1,7 @@
 """Pipelines: the contiguous split with the smallest maximum load, by dynamic programming.
 
 An ideal is a set of units that contains all predecessors of its units; the units between two nested
-ideals are contiguous. Each device runs such a difference, so that the best chain of ideals is the
+ideals are contiguous. Each device runs such a difference, so the best chain of ideals is the
 best contiguous split (Tarnawski et al. 2020, section 5). Over all ideals that is exact, and
 exponential in the graph's width; over the prefixes of one topological order it is the paper's DPL.
 """
