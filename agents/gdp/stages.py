@@ -112,7 +112,7 @@ class DecisionStages(nn.Module):
         super().__init__()
         self.between = between
         self.norm = nn.LayerNorm(hidden)
-        self.placed = Placed(n_devices, devices, hidden)
+        self.placed = PlacementEmbedding(n_devices, devices, hidden)
         self.levels = nn.Linear(hidden, LEVELS) if PRIORITY in decisions else None
         self.bits = EdgeHead(hidden, devices) if FUSION in decisions else None
         both = self.levels is not None and self.bits is not None
@@ -155,7 +155,7 @@ class DecisionStages(nn.Module):
         return read
 
 
-class Placed(nn.Module):
+class PlacementEmbedding(nn.Module):
     """Embeds the device of each unit, and the number of its edges to other devices.
 
     Args:

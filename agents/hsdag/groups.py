@@ -115,7 +115,7 @@ class States(NamedTuple):
     prior: Tensor  # (S,) logits of keeping an edge, to which its score is added
 
 
-class Rollout:
+class RolloutGroups:
     """Groups of a rollout, and the embeddings that they are parsed from.
 
     Args:

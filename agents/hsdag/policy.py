@@ -24,7 +24,7 @@ from agents.common import (
     UnitCategorical,
     UnitPolicy,
 )
-from agents.hsdag.groups import Rollout, States, group_nodes
+from agents.hsdag.groups import RolloutGroups, States, group_nodes
 from agents.hsdag.networks import HSDAGOptions, Networks
 from placement_gym.base import unknown_name
 from placement_gym.envs import FEATURES
@@ -163,8 +163,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = HSDAGOptions
     options: HSDAGOptions
-    rollout: Rollout
-    greedy: Rollout
+    rollout: RolloutGroups
+    greedy: RolloutGroups
     drawn: Tensor
     """Placements drawn in rollouts so far."""
 
@@ -182,8 +182,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def clear_caches(self) -> None:
         """Drop groups and embeddings."""
         drawn = float(self.drawn)
-        self.rollout = Rollout(self.networks, self.options, sampling=True, drawn=drawn)
-        self.greedy = Rollout(self.networks, self.options, sampling=False, drawn=drawn)
+        self.rollout = RolloutGroups(self.networks, self.options, sampling=True, drawn=drawn)
+        self.greedy = RolloutGroups(self.networks, self.options, sampling=False, drawn=drawn)
         self.memory = PlacementMemory()
 
     def clear_stale_caches(self) -> None:

@@ -60,7 +60,7 @@ class UnitFeatures(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedSequences:
     """Encoded sequences, the decoder's input."""
 
     encoding: Tensor  # (S, M, 2 * hidden) of each place of S sequences
@@ -107,16 +107,16 @@ class Seq2Seq(nn.Module):
         self.energy = nn.Linear(attention, 1, bias=False)
         self.place = nn.Linear(decoder + 2 * hidden, n_devices)
 
-    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> Encoded:
+    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> EncodedSequences:
         """Encode (S, M, width) sequences with (S, M) masks; ``row``: (B,) sequence of each row."""
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
         encoding, _ = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1]
         )
-        return Encoded(encoding, mask, row)
+        return EncodedSequences(encoding, mask, row)
 
-    def compute_logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
+    def compute_logits(self, encoded: EncodedSequences, devices: Tensor) -> Tensor:
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
@@ -136,7 +136,7 @@ class Seq2Seq(nn.Module):
     @torch.no_grad()
     def choose_devices(
         self,
-        encoded: Encoded,
+        encoded: EncodedSequences,
         allowed: Tensor | None,
         greedy: bool,
         memory: FreeMemory | None = None,
@@ -178,14 +178,14 @@ class Seq2Seq(nn.Module):
                 choices.append(last)
         return torch.stack(choices, dim=1)
 
-    def cut_segment(self, encoded: Encoded, begin: int) -> Segment:
+    def cut_segment(self, encoded: EncodedSequences, begin: int) -> Segment:
         """Cut the segment that begins at a place out of every row."""
         places = slice(begin, begin + self.segment)
         row = encoded.row
         prior = None if encoded.prior is None else encoded.prior[:, places][row]
         return Segment(encoded.encoding[:, places][row], encoded.mask[:, places][row], prior)
 
-    def initial_state(self, encoded: Encoded) -> State:
+    def initial_state(self, encoded: EncodedSequences) -> State:
         """The decoder's state before the first place."""
         zeros = encoded.encoding.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
         return zeros, zeros
@@ -211,7 +211,7 @@ class AutoregressiveDevices:
     """Devices of a sequence, each conditioned on those before it."""
 
     network: Seq2Seq
-    encoded: Encoded
+    encoded: EncodedSequences
     weight: Tensor  # (B, M) bool, False for padding
     allowed: Tensor | None = None  # (B, M, D) bool, devices that may be chosen; None allows all
     memory: FreeMemory | None = None  # allows devices with room for each place; None allows all

@@ -83,7 +83,7 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
         A graph of fewer nodes; (n_units,) bool, the units that have joined others.
     """
     n = len(forward)
-    graph = Shrinking(forward, problem, costs)
+    graph = ShrinkingGraph(forward, problem, costs)
     into = np.arange(n)
     waiting = list(range(n))
     while waiting:
@@ -100,7 +100,7 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
     return Forward.contract(into[forward.node], first_unit[forward.edge_index]), joined
 
 
-class Shrinking:
+class ShrinkingGraph:
     """A graph that loses leaves.
 
     Attributes:
