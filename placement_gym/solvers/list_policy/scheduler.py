@@ -101,8 +101,7 @@ class ListScheduler:
     ) -> tuple[UInt8, FloatArray]:
         """The best of the schedules that ``schedule`` has made; see ``find_best``."""
         if not np.isfinite(costs_ms).any():
-            first = places[:SIMULATED].astype(np.int64)
-            return self.compare(repair(self.problem, first, self.prices).astype(np.uint8), number)
+            return self.compare(self.repair(places[:SIMULATED]), number)
         order = np.argsort(costs_ms, kind="stable")
         order = order[np.isfinite(costs_ms[order])]
         if self.exact:
@@ -120,6 +119,11 @@ class ListScheduler:
         costs_ms = np.array([cost_ms(self.problem, self.simulator, place) for place in places])
         order = np.argsort(costs_ms, kind="stable")[:number]
         return places[order], costs_ms[order]
+
+    def repair(self, places: UInt8) -> UInt8:
+        """Move units of (k, n_units) placements where limits are exceeded."""
+        fitting = repair(self.problem, places.astype(np.int64), self.prices)
+        return fitting.astype(np.uint8)
 
     @cached_property
     def prices(self) -> RepairPrices:
