@@ -1,4 +1,4 @@
-"""What a list scheduler reads of a problem, as flat arrays."""
+"""The arrays of a problem that a list scheduler reads."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
 
 
 def find_bounds(cluster: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each unit's cluster begins and ends in an order in which clusters are contiguous."""
+    """Find where each unit's cluster begins and ends in an order that has them in one piece."""
     sizes, position = np.bincount(cluster), np.argsort(order)
     begin = np.full(len(sizes), len(order))
     np.minimum.at(begin, cluster, position)
