@@ -105,8 +105,8 @@ class LearnedAgent:
         else:
             several = env if isinstance(env, list | tuple) else [env]
             bases = [placement_env(one, self.policy.joint) for one in several]
-        for base in bases if self.adapt else ():
-            chosen = self.adapt(preset, chosen, base)
+        for base in bases:
+            chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
         # what the caller stated goes before the preset
         rollouts = self.rollouts(**{**chosen.envs, **stepping}, chosen=tuple(stepping))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}

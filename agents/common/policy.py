@@ -320,5 +320,5 @@ class UnitPolicy(GraphPolicy):
         distribution, values = decision
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
         of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
-        allowed = of_devices.unflatten(1, (self.n_slots, self.n_devices))
+        allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.restricted_to(allowed), values)

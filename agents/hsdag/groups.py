@@ -82,7 +82,8 @@ def split_incompatible(
         shared = np.ones((int(group.max()) + 1, allowed.shape[1]), dtype=np.bool_)
         np.logical_and.at(shared, group, allowed)
         owner = group[edges[0, forest]]
-        bad = ~shared.any(axis=1)[owner]
+        runnable: BoolArray = np.any(shared, axis=1)
+        bad = ~runnable[owner]
         if not bad.any():
             return Partition(group, forest)
         # the lowest edge of each group without a device goes

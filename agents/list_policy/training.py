@@ -214,7 +214,5 @@ def make_policy(
         np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
         for layer in layers
     ]
-    rounded: list[Any] = [
-        round_significant(array, DIGITS).tolist() for array in (shift, scale, *weights)
-    ]
-    return ListPolicy(*rounded, about)
+    rounded = [round_significant(array, DIGITS).tolist() for array in (shift, scale, *weights)]
+    return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)

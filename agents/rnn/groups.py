@@ -11,10 +11,6 @@ from torch import Tensor, nn
 from agents.common import GraphBatch, PlacementMemory, UnitCategorical, intersect_followers
 from agents.rnn.networks import AutoregressiveDevices
 
-HIDDEN = 64
-VOTES = 31
-"""Groupings that a prediction is the majority of."""
-
 
 @dataclass(frozen=True, eq=False)
 class UnitGroups:
@@ -63,10 +59,10 @@ def order_groups(groups: Tensor, mask: Tensor) -> UnitGroups:
 class Grouper(nn.Module):
     """Samples the group of each unit (Mirhoseini et al. 2018, section 3)."""
 
-    def __init__(self, width: int, n_groups: int) -> None:
+    def __init__(self, width: int, hidden: int, n_groups: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_groups)
+            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, n_groups)
         )
 
     def forward(self, units: Tensor) -> Tensor:
@@ -110,6 +106,7 @@ class GroupedDevices:
     memory: PlacementMemory  # groups that the placements so far were sampled with
     graph: Tensor  # (B,) ``graph_id`` of each row
     mask: Tensor  # (B, N) bool, False for padding
+    votes: int  # groupings of which a prediction takes the majority
     allowed: Tensor | None = None  # (B, N, D) bool, allowed devices of each unit; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
@@ -130,7 +127,9 @@ class GroupedDevices:
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
-            votes = [self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
+            votes = [
+                self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(self.votes)
+            ]
         return torch.stack(votes).mode(dim=0).values
 
     def choose_devices(self, groups: Tensor, greedy: bool = False) -> Tensor:

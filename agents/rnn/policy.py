@@ -29,6 +29,10 @@ PAPER_FEATURES = ("type", "shape")
 CRITIC_HIDDEN = 128
 GROUPS_PER_DEVICE = 20
 MAX_GROUPS = 256
+HIDDEN = 64
+"""Width of the grouper's hidden layer."""
+VOTES = 31
+"""Groupings that are sampled for a prediction."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ class HDPPolicy(RNNPolicy):
         """Make the networks."""
         self.build_inputs()
         self.n_groups = min(MAX_GROUPS, GROUPS_PER_DEVICE * self.n_devices)
-        self.grouper = Grouper(self.units.width, self.n_groups)
+        self.grouper = Grouper(self.units.width, HIDDEN, self.n_groups)
         self.build_network(self.units.width + 2 * self.n_groups)
         self.clear_caches()
 
@@ -182,5 +186,6 @@ class HDPPolicy(RNNPolicy):
             memory=self.memory,
             graph=torch.tensor(graphs.ids, device=row.device)[row],
             mask=mask[row],
+            votes=VOTES,
             allowed=None if allowed is None else allowed[row],
         )

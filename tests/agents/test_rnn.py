@@ -126,7 +126,7 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
         return AutoregressiveDevices(net, net.encode(inputs, taken, torch.arange(5)), taken)
 
     choice = GroupedDevices(
-        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask
+        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask, 31
     )
     devices = choice.get_actions()
     for row, place in enumerate(groups[0]):
