@@ -39,7 +39,7 @@ AGENTS: dict[str, str] = {
     "prefix": "agents.static:prefix",
     "window": "agents.static:window",
     "hill-climb": "agents.search.annealing:hill_climb",
-    "annealing": "agents.search.annealing:annealing",
+    "annealing": "agents.search.annealing:Annealing",
     "search": "agents.search.anytime:SearchAgent",
     "fill-in-order": "agents.solvers:fill_in_order",
     "greedy": "agents.solvers:greedy",
@@ -111,10 +111,10 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 
 
 def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
-    """Make what trains an agent across generated problems; ``learn`` draws them.
+    """Make a trainer of an agent across generated problems, which ``learn`` draws.
 
-    What it has learned goes to other environments by ``save_weights`` and ``make``'s ``weights``;
-    of ``"list-policy"`` by ``export().save`` and ``make``'s ``policy``.
+    To use what was learned elsewhere, write it by ``save_weights`` and pass the file to ``make`` as
+    ``weights``; for ``"list-policy"`` by ``export().save``, and pass it as ``policy``.
 
     Args:
         name: One of ``TRAINED``.

@@ -1,9 +1,8 @@
 """Descriptions and objectives of all agents, read without importing any of them.
 
-The rule: an agent that evaluates placements in its environment optimises the objective of that. A
-solver computes a placement from costs, by a model of one kind of schedule. Where the environment
-has the other objective it refuses; under another schedule of the same objective it places as a
-heuristic, as HEFT does under a serial schedule.
+An agent that evaluates placements optimises the objective of its environment. A solver computes a
+placement from costs, by a model of one kind of schedule: it refuses an environment with the other
+objective, and is a heuristic under another schedule, as HEFT is under a serial one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class About(NamedTuple):
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
         settings: What its option ``preset`` may name.
-        model: Schedules that its own model of a latency holds for; empty if it has none, so that
+        model: Schedules that its own model of a latency holds for; empty if it has none, so
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.
         pools: Whether it places well where devices share memory that is too small for the model.

@@ -22,7 +22,7 @@ OTHER_NAMES = {
     "entropy": "ent_coef",
     "clip": "clip_range",
 }
-"""Options under the names that they have elsewhere."""
+"""Names that options have elsewhere, and here."""
 
 
 class Option(NamedTuple):

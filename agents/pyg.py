@@ -71,7 +71,7 @@ def to_data(observation: Mapping[str, Any]) -> Data:
 
 
 def read_data(data: Data) -> GraphBatch:
-    """A graph, or a ``Batch`` of graphs, of PyTorch Geometric as what encoders read.
+    """Convert a graph, or a ``Batch`` of graphs, of PyTorch Geometric to the input of encoders.
 
     Args:
         data: ``x`` and ``edge_index``, and what else ``to_data`` returns.

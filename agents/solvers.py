@@ -55,26 +55,18 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
     base = placement_env(env, joint=name == "heft")
     check_objective(name, base.objective)
     check_pools(name, base.problem, base.objective)
-    assignment = solver(base.problem, base.cost_table())
-    placement = assignment_of(assignment) if isinstance(assignment, Solution) else assignment
+    placement = solver(base.problem, base.cost_table())
+    if isinstance(placement, Solution):
+        if placement.assignment is None:
+            raise EngineError(
+                "no placement fits the devices' memory: use larger limits or another device"
+                if np.isinf(placement.bound_ms)
+                else "no placement was found in time: increase time_limit_s"
+            )
+        placement = placement.assignment
     if not base.layout.alone:
         placement = extend_with_rank(base, placement[None], fuse=False)[0]
     return FixedPlacement(placement)
-
-
-def assignment_of(solution: Solution) -> IntArray:
-    """The assignment of a solution.
-
-    Raises:
-        EngineError: The solution has none.
-    """
-    if solution.assignment is not None:
-        return solution.assignment
-    raise EngineError(
-        "no placement fits the devices' memory: use larger limits or another device"
-        if np.isinf(solution.bound_ms)
-        else "no placement was found in time: increase time_limit_s"
-    )
 
 
 def without_options(

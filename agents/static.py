@@ -53,7 +53,7 @@ class FixedPlacement:
 
 
 class BestEvaluated(FixedPlacement):
-    """Predicts the fastest feasible placement that it has evaluated, before the reference device's.
+    """Predicts the fastest feasible placement that it has evaluated; before, the reference device.
 
     Args:
         env: The environment that evaluates. A warning names a wrapper around it, whose reward it
@@ -62,8 +62,7 @@ class BestEvaluated(FixedPlacement):
     """
 
     predicts_best = True
-    """False if it predicts something else. A comparison evaluates that placement, too, as the last
-    of the budget."""
+    """False if it predicts another one, which a comparison evaluates as the last of the budget."""
 
     def __init__(self, env: gym.Env[Any, Any], joint: bool = False) -> None:
         self.base = placement_env(env, joint)

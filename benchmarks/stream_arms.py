@@ -160,14 +160,14 @@ def propose_nothing(*_: Any) -> Iterator[IntArray]:
 def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
     """Yield the best latency that is known at each of ``TIMES_MS``, infinite if none is."""
     known, waiting = np.inf, list(TIMES_MS)
-    for state, _ in search.run():
+    for state, _ in search.advance_chains():
         passed_ms = 1e3 * (process_time() - began)
         while waiting and passed_ms > waiting[0]:
             time_ms = waiting.pop(0)
             yield f"{time_ms} ms", known, time_ms / 1e3
         if not waiting:
             return
-        search.note(state)
+        search.keep_elite(state)
         known = search.best.ms
 
 

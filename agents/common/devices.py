@@ -116,10 +116,8 @@ def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Te
     sorted_bytes = unit_bytes[order]
     bytes_before = sorted_bytes.cumsum(dim=0) - sorted_bytes
     share = 1.0 - torch.arange(len(ms), dtype=ms.dtype, device=ms.device)[:, None] / len(ms)
-    bytes_ahead, share_below = torch.empty_like(ms), torch.empty_like(ms)
-    return bytes_ahead.scatter_(0, order, bytes_before), share_below.scatter_(
-        0, order, share.expand_as(ms)
-    )
+    bytes_ahead = torch.empty_like(ms).scatter_(0, order, bytes_before)
+    return bytes_ahead, torch.empty_like(ms).scatter_(0, order, share.expand_as(ms))
 
 
 def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,8 +126,7 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
     in_graph = graphs.batch[graphs.edge_index[0]] == graph
     source, target = graphs.edge_index[:, in_graph] - graphs.ptr[graph]
     transfers = tables.edge_attr[in_graph, 1:]
-    # The mean over possible partners, since the policy has not placed them yet; padding has no
-    # links.
+    # The mean over possible partners, which are not placed yet; padding has no links.
     n_others = max(int((links.sum(dim=(1, 2)) > 0).sum()) - 1, 1)
     outward = transfers.new_zeros(nodes.stop - nodes.start, len(links))
     inward = outward.clone()
@@ -140,23 +137,19 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
 
 @dataclass(frozen=True, eq=False)
 class FreeMemory:
-    """Bytes of the places of B sequences, and limits of devices, as shares of the model's bytes.
+    """Bytes of what B rows place, and limits of devices, as shares of the model's bytes.
 
-    Attributes:
-        held: (B, M) float64 bytes of each place.
-        limits: (B, D) float64, infinite without a limit.
-        shared: (B, D, D) float64, 1 where two devices share memory.
-        supported: (B, M, D) bool, devices that run each place.
+    A place is a unit, or another thing that gets one device.
     """
 
-    held: Tensor
-    limits: Tensor
-    shared: Tensor
-    supported: Tensor
+    place_bytes: Tensor  # (B, M) float64 bytes of each place
+    limits: Tensor  # (B, D) float64, infinite without a limit
+    shared: Tensor  # (B, D, D) float64, 1 where two devices share memory
+    supported: Tensor  # (B, M, D) bool, devices that run each place
 
     @classmethod
     def of(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
-        """The free memory of rows whose places are the padded units of (B,) graphs of a batch.
+        """The free memory where places are the padded units of the (B,) graph of each row.
 
         Raises:
             UserError: The graphs do not hold the limits of devices.
@@ -165,8 +158,7 @@ class FreeMemory:
         place_bytes = graphs.pad(tables.unit_bytes[:, None])[..., 0]
         limit, has_limit = tables.devices[..., 0].double(), tables.devices[..., 1] > 0
         limits = torch.where(has_limit, limit - ROUNDING, torch.inf)
-        # Devices of one pool share its limit; 0 is no pool, and such a device shares with itself
-        # alone.
+        # Devices of one pool share its limit; a device without one, 0, shares with itself alone.
         pool = tables.memory_pool
         same_pool = (pool[:, :, None] == pool[:, None]) & (pool[:, None] > 0)
         shared = same_pool | torch.eye(pool.shape[1], dtype=torch.bool, device=pool.device)
@@ -184,31 +176,31 @@ class FreeMemory:
             place: Index of the place, or (B,) one for each row.
             used: (B, D) bytes of the places before it on each device.
         """
-        rows = torch.arange(len(self.held), device=self.held.device)
-        free_bytes = (
-            self.limits - (used[:, None] @ self.shared)[:, 0] - self.held[rows, place][:, None]
-        )
-        return mask_places(self.supported[rows, place], free_bytes)
+        rows = torch.arange(len(used), device=used.device)
+        left = self.limits - (used[:, None] @ self.shared)[:, 0]
+        own_bytes = self.place_bytes[rows, place][:, None]
+        return mask_places(self.supported[rows, place], left - own_bytes)
 
     def masks(self, devices: Tensor) -> Tensor:
         """(B, M, D) bool, devices with room for each place, given (B, M) devices of all places."""
-        bytes_on_device = one_hot(devices.long(), self.limits.shape[1]) * self.held[..., None]
-        # Places are filled in order: each sees the bytes of those before it.
+        own_bytes = self.place_bytes[..., None]
+        bytes_on_device = one_hot(devices.long(), self.limits.shape[1]) * own_bytes
+        # Each place sees the bytes of those before it.
         bytes_before = bytes_on_device.cumsum(dim=1) - bytes_on_device
-        free_bytes = self.limits[:, None] - bytes_before @ self.shared - self.held[..., None]
-        return mask_places(self.supported, free_bytes)
+        left = self.limits[:, None] - bytes_before @ self.shared
+        return mask_places(self.supported, left - own_bytes)
 
     def count_used(self, devices: Tensor, is_placed: Tensor) -> Tensor:
         """(B, D) bytes in use by the places that (B, M) ``is_placed`` marks, on (B, M) devices."""
         zeros = torch.zeros_like(self.limits)
-        return zeros.scatter_add(1, devices.long(), self.held * is_placed)
+        return zeros.scatter_add(1, devices.long(), self.place_bytes * is_placed)
 
     def add(self, used: Tensor, place: int, devices: Tensor) -> Tensor:
         """(B, D) bytes in use after a place was put on (B,) devices."""
-        return used.scatter_add(1, devices[:, None], self.held[:, place, None])
+        return used.scatter_add(1, devices[:, None], self.place_bytes[:, place, None])
 
 
 def mask_places(supported: Tensor, free_bytes: Tensor) -> Tensor:
-    """Apply ``mask_by_room`` to tensors."""
+    """(..., D) bool, see ``mask_by_room``, of tensors."""
     mask = mask_by_room(supported.cpu().numpy(), free_bytes.cpu().numpy())
     return torch.from_numpy(mask).to(free_bytes.device)

@@ -88,7 +88,7 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
-        The costs of all devices have one scale, so that it shows which device is faster.
+        The costs of all devices have one scale, so it shows which device is faster.
 
         Args:
             graphs: A batch; ``agents.pyg.read_data`` makes one of PyTorch Geometric's graphs.

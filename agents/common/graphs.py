@@ -125,7 +125,7 @@ class GraphBatch:
     def jointly_scaled(self) -> Tensor:
         """(n, N_FEATURES) as ``scaled``, but costs are the logarithm of times in mean times.
 
-        All devices have one scale then, so that it shows which is faster.
+        All devices have one scale then, so it shows which is faster.
         """
         columns, costs = self.scaled.clone(), self.x[:, COST]
         # Not standardised one by one, as other features are: the difference of two devices' times
@@ -223,7 +223,7 @@ class Graphs:
         would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
 
         Raises:
-            UserError: A graph has changed, or what identifies something is no index.
+            UserError: A graph has changed, or indices are no longer whole numbers.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
@@ -272,7 +272,7 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
 
 
 def restore(observed: TensorDict) -> dict[str, Tensor]:
-    """Arrays of graphs as ``graph_table`` has them, from those of observations."""
+    """Arrays as ``graph_table`` has them, from observed ones: logarithms and scales are undone."""
     arrays = {TABLE_NAMES.get(key, key): value.clone() for key, value in observed.items()}
     x = arrays["x"]
     for name in SCALED_BLOCKS:
@@ -288,13 +288,7 @@ def restore(observed: TensorDict) -> dict[str, Tensor]:
 
 
 def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
-    """Make one batch of (G, ...) padded graphs.
-
-    Args:
-        padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
-            (G, N); optionally ``action_mask`` (G, N, D), and what ``graph_table`` has of devices.
-        ids: (G,) ``graph_id`` of each graph.
-    """
+    """Make one batch of (G, ...) padded arrays of ``graph_table`` and the ``graph_id`` of each."""
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
     n_graphs, n_slots = mask.shape
     # Padding is dropped: the nodes of all graphs are numbered in one row, and edges follow.

@@ -52,7 +52,7 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset for an environment, in which memory may be scarce; None does not.
+        adapt: Changes a preset, given its name, for an environment; None changes nothing.
         rollouts: How environments are stepped.
     """
 
@@ -91,24 +91,24 @@ class LearnedAgent:
         Raises:
             FileError: The file cannot be read.
             TypeError: One is not a placement environment.
-            UserError: Unknown preset or option, an argument is out of range, weights do not fit, or
-                actions decide more than the placement, which the policy cannot.
+            UserError: A preset or an option is unknown or out of range, weights do not fit, or
+                actions decide more than the placement and the policy cannot.
         """
         if preset not in self.presets:
             raise unknown_name("preset", preset, self.presets)
-        chosen, own = self.presets[preset], envs or {}
-        for name in own:
+        chosen, stepping = self.presets[preset], envs or {}
+        for name in stepping:
             if name not in self.rollouts.settings:
                 raise unknown_name("an option of envs", name, self.rollouts.settings)
-        one_or_more = env if isinstance(env, list | tuple) else [env]
-        bases = (
-            find_bases(env)
-            if isinstance(env, VecEnv)
-            else [placement_env(one, self.policy.joint) for one in one_or_more]
-        )
+        if isinstance(env, VecEnv):
+            bases = find_bases(env)
+        else:
+            several = env if isinstance(env, list | tuple) else [env]
+            bases = [placement_env(one, self.policy.joint) for one in several]
         for base in bases:
             chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
-        rollouts = self.rollouts(**{**chosen.envs, **own}, chosen=tuple(own))
+        # what the caller stated goes before the preset
+        rollouts = self.rollouts(**{**chosen.envs, **stepping}, chosen=tuple(stepping))
         venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
         arguments = {"device": "cpu", **chosen.algorithm, **settings}
         n_steps = arguments.get("n_steps", 1)
@@ -128,11 +128,11 @@ class LearnedAgent:
         """All options with the defaults of the preset "rl", those of the algorithm last."""
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
         own, options = read_options(self.__call__), dict[str, Option]()
-        # an algorithm has the arguments of its base, too, if it passes further ones on
-        for kind in (one for one in self.algorithm.__mro__ if "__init__" in vars(one)):
-            options = {**read_options(kind, settings), **options}
-            kinds = [parameter.kind for parameter in signature(kind).parameters.values()]
-            if Parameter.VAR_KEYWORD not in kinds:
+        # an algorithm with **kwargs passes them on: it has the arguments of its base, too
+        for algorithm in (one for one in self.algorithm.__mro__ if "__init__" in vars(one)):
+            options = {**read_options(algorithm, settings), **options}
+            parameters = signature(algorithm).parameters.values()
+            if Parameter.VAR_KEYWORD not in [parameter.kind for parameter in parameters]:
                 break
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")

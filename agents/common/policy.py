@@ -106,7 +106,7 @@ class GraphPolicy:
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
-        """True if these options need ``graph_table(devices=True)``; None as the observations."""
+        """The argument of ``graph_table`` for these options: True, or None as in observations."""
         return True if options.get("devices") or options.get("respect_memory") else None
 
     @classmethod
@@ -188,22 +188,17 @@ class GraphPolicy:
         }
 
 
-with suppress(ModuleNotFoundError):  # an extra; its check is by class, and ours take its masks
+with suppress(ModuleNotFoundError):  # an extra: MaskablePPO checks the class of policies
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     MaskableActorCriticPolicy.register(GraphPolicy)
 
 
 class Decision(NamedTuple):
-    """The output of a policy for (B, ...) observations.
-
-    Attributes:
-        distribution: Distribution of the devices.
-        values: (B, 1) expected returns, zero without a critic.
-    """
+    """The output of a policy for (B, ...) observations."""
 
     distribution: DeviceDistribution
-    values: Tensor
+    values: Tensor  # (B, 1) expected returns, zero without a critic
 
 
 class UnitPolicy(GraphPolicy):
@@ -318,7 +313,7 @@ class UnitPolicy(GraphPolicy):
     def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:
         """Restrict the decision to the devices that (B, ...) masks of the environment allow.
 
-        Their first N * D entries are of devices; of further decisions all is allowed.
+        The first N * D entries of a mask are of devices; further decisions are not restricted.
         """
         if action_masks is None:
             return decision

@@ -57,7 +57,7 @@ class REINFORCE(OnPolicyAlgorithm):
         learning_rate: A number or a function of the remaining progress.
         n_steps: Steps of each environment per rollout.
         n_epochs: Gradient steps on each rollout.
-        batch_size: Rows whose gradient is computed at once; gradients are accumulated, so that
+        batch_size: Rows whose gradient is computed at once; gradients are accumulated, so
             only memory depends on it. None takes the whole rollout.
         gamma: Discount factor.
         returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or
@@ -142,7 +142,7 @@ class REINFORCE(OnPolicyAlgorithm):
         self.averages = baselines.MovingAverages()
         self.best = BestPlacements()
         self.keeper = BestPlacementCallback()
-        # `agents.make` sets the first two, and `agents.load` reads all: another environment is
+        # `agents.make` sets the first two, and `agents.load` reads all: another environment is then
         # stepped in the same way.
         self.rollouts: Rollouts | None = None
         self.steps_together = n_steps
@@ -164,11 +164,11 @@ class REINFORCE(OnPolicyAlgorithm):
         if self.returns == "immediate":
             returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
 
-        # its advantage over what the same graph and step gave otherwise
+        # its advantage over a baseline: what other actions at the same graph and step returned
         advantages = returns - self.compute_baseline(returns, keys)
         if self.normalize_advantage:
             advantages = baselines.normalize(advantages, keys, self.min_spread)
-        if baselines.is_tied(buffer.rewards):  # scaled rounding errors teach nothing
+        if baselines.is_tied(buffer.rewards):  # what is left are rounding errors, scaled up
             advantages *= 0.0
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
@@ -254,7 +254,7 @@ class REINFORCE(OnPolicyAlgorithm):
         return [*super()._excluded_save_params(), "keeper"]
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See SB3. Another number of environments is accepted, as fewer where each step is dear.
+        """See SB3. Another number of environments is accepted, as fewer where steps are measured.
 
         Weights and optimizer stay; averages of the former environment's returns are dropped, and
         so is the best placement. A model of ``agents.make`` takes environments as ``make`` does.

@@ -70,7 +70,7 @@ class PlacementVecEnv(VecEnv):
         observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
-        # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
+        # SB3 expects the last observation of an episode in its info, Gymnasium next to the infos.
         values, final = info.pop("final_info", info), info.pop("final_obs", None)
         names = [name for name in values if not name.startswith("_")]
         infos = [{name: values[name][i] for name in names} for i in range(self.num_envs)]
@@ -129,18 +129,18 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 
 
 class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
-    """Leaves the graph out of observations, which policies of ``agents.make`` have as a table.
+    """Leaves the graph out of observations, as policies of ``agents.make`` have it in a table.
 
-    A ``UserError`` in the first step if a wrapper changes the graph, which would not be seen.
+    The first step raises a ``UserError`` if a wrapper changes the graph.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         self.observer = observer = placement_env(env, joint=True).observer
         self.checked = False
-        graph = observer.space().keys() - replace(observer, graph=False).space().keys()
+        of_graph = observer.space().keys() - replace(observer, graph=False).space().keys()
         seen: Any = env.observation_space
-        self.keys = [key for key in seen if key not in graph]
+        self.keys = [key for key in seen if key not in of_graph]
         self.observation_space = spaces.Dict({key: seen[key] for key in self.keys})
 
     def observation(self, observation: Any) -> Any:
@@ -160,7 +160,8 @@ class Rollouts:
         num_envs: Placements of one environment that are evaluated together.
         horizon: Placements of an episode; None takes the environment's.
         reward: Name of the reward; None takes the environment's.
-        chosen: Names of those above that go before what ``gym.make`` was given.
+        chosen: Names of those above that the caller of ``agents.make`` chose: these go before what
+            ``gym.make`` was given, and that before the preset.
     """
 
     num_envs: int = 1
@@ -168,7 +169,7 @@ class Rollouts:
     reward: str | None = None
     chosen: tuple[str, ...] = ()
     settings: ClassVar[tuple[str, ...]] = ("num_envs", "horizon", "reward")
-    """Names of those above that may be chosen."""
+    """Names that may be chosen."""
 
     def start(self, given: Any) -> VecEnv:
         """Make the environment of a training.
@@ -186,17 +187,17 @@ class Rollouts:
             inner = given.unwrapped
             bases: Any = [inner.envs] if isinstance(inner, PlacementVecEnv) else find_bases(given)
             for base in bases[:1]:
-                self.check_own(base)
+                self.compare_settings(base)
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
         check_spaces(envs)
-        if len(envs) == 1 and (alone := self.share(envs[0])) is not None:
-            return alone
+        if len(envs) == 1 and (shared := self.share(envs[0])) is not None:
+            return shared
         return DummyVecEnv([partial(Monitor, self.step_alone(env)) for env in envs])
 
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
         """The environment with its wrappers and settings, which evaluates one placement a step."""
-        self.check_own(placement_env(env, joint=True))
+        self.compare_settings(placement_env(env, joint=True))
         if wrapper := find_wrapper(env):
             warn_user(
                 f"{wrapper} is around the environment, which is stepped one placement at a time: "
@@ -215,15 +216,16 @@ class Rollouts:
                 "one unit a step, so it is not called: wrap DevicePlacementSim-v0 or "
                 "DevicePlacement-v0"
             )
-        stated = {} if by_unit else find_stated(env)
-        stated = {name: value for name, value in stated.items() if name not in self.chosen}
-        self.say(stated, "gym.make was given")
-        settings = {"horizon": self.horizon, "reward": self.reward, **stated}
+        settings: dict[str, Any] = {"horizon": self.horizon, "reward": self.reward}
         if not by_unit:
-            settings["max_episode_steps"] = find_step_limit(env)
+            # what gym.make was given goes before the preset, and what the caller chose before both
+            given = find_stated(env)
+            stated = {name: given[name] for name in given if name not in self.chosen}
+            self.warn_replaced(stated, "gym.make was given")
+            settings |= {**stated, "max_episode_steps": find_step_limit(env)}
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
-    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+    def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
         """Warn where the preset differs from an environment that is stepped unchanged.
 
         Raises:
@@ -236,21 +238,18 @@ class Rollouts:
                     f"{name}={getattr(self, name)!r} needs an environment that is made with it, "
                     "as this one is stepped unchanged: pass it to gym.make"
                 )
-        self.say(own, "the environment has")
+        self.warn_replaced(own, "the environment has")
 
-    def say(self, own: Mapping[str, Any], who: str) -> None:
-        """Warn of settings that differ from the preset's."""
-        other = [name for name, value in own.items() if getattr(self, name) not in (None, value)]
+    def warn_replaced(self, used: Mapping[str, Any], source: str) -> None:
+        """Warn of the preset's settings that others replace, and where these are from."""
+        other = [name for name, value in used.items() if getattr(self, name) not in (None, value)]
         if other:
-            theirs = ", ".join(f"{name}={own[name]!r}" for name in other)
-            ours = ", ".join(f"{name}={getattr(self, name)!r}" for name in other)
-            warn_user(f"{who} {theirs}, which goes before {ours}")
+            new = ", ".join(f"{name}={used[name]!r}" for name in other)
+            preset = ", ".join(f"{name}={getattr(self, name)!r}" for name in other)
+            warn_user(f"{source} {new}, which goes before {preset}")
 
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
-        """Steps of each environment in a rollout that has ``n_steps`` where placements are shared.
-
-        A rollout then has as many placements of each graph.
-        """
+        """Steps of an environment in a rollout of ``n_steps * num_envs`` placements of a graph."""
         if isinstance(env.unwrapped, PlacementVecEnv):
             return n_steps
         graphs = {base.observer.graph_id for base in find_bases(env)}

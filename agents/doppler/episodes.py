@@ -13,7 +13,7 @@ from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import (
     DEVICE_FEATURES,
     OWN_FEATURES,
-    CandidateNodes,
+    CandidateDevices,
     Schedules,
     TaskGraph,
 )
@@ -80,41 +80,25 @@ class Settings:
 
 
 class Trace(NamedTuple):
-    """Observations and decisions in the T steps of B episodes.
+    """Observations and decisions in the T steps of B episodes."""
 
-    Attributes:
-        node: (B, T) the next node.
-        device: (B, T) its device.
-        candidates: (B, T, n) bool.
-        features: (B, T, D, F) float32 of the devices.
-        allowed: (B, T, D) bool.
-        teacher_node: (B, T, n) bool, candidates with the longest path ahead, all ties.
-        teacher_device: (B, T, D) bool, devices where the node finishes, or starts, earliest.
-        placement: (B, n_units) devices.
-        length_ms: (B,) by the episodes' own schedule.
-    """
-
-    node: IntArray
-    device: IntArray
-    candidates: BoolArray
-    features: Float32Array
-    allowed: BoolArray
-    teacher_node: BoolArray
+    node: IntArray  # (B, T) the next node
+    device: IntArray  # (B, T) its device
+    candidates: BoolArray  # (B, T, n) bool
+    features: Float32Array  # (B, T, D, F) float32 of the devices
+    allowed: BoolArray  # (B, T, D) bool
+    teacher_node: BoolArray  # (B, T, n) bool, candidates with the longest path ahead, all ties
+    # (B, T, D) bool, devices where the node finishes, or starts, earliest
     teacher_device: BoolArray
-    placement: IntArray
-    length_ms: FloatArray
+    placement: IntArray  # (B, n_units) devices
+    length_ms: FloatArray  # (B,) by the episodes' own schedule
 
 
 class TraceLikelihood(NamedTuple):
-    """Log-probabilities of all decisions of a trace.
+    """Log-probabilities of all decisions of a trace."""
 
-    Attributes:
-        node: (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate.
-        device: (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed.
-    """
-
-    node: Tensor
-    device: Tensor
+    node: Tensor  # (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate
+    device: Tensor  # (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed
 
     def of(self, trace: Trace) -> Tensor:
         """(B, T) log-probability of what both policies decided."""
@@ -163,17 +147,16 @@ def play(
         longest = mark_largest(graph.down, candidates)
         node = decide(preferred, candidates, draw, rng, settings.sample, uniform)
         # PLC: its device
-        offer = schedules.offer(node)
-        allowed = offer.allowed
-        seen = offer.features[..., : settings.n_features].astype(np.float32)
-        best = mark_earliest(offer, graph.ms[node], allowed, settings.earliest)
+        choices = schedules.describe_devices(node)
+        seen = choices.features[..., : settings.n_features].astype(np.float32)
+        best = mark_earliest(choices, graph.ms[node], settings.earliest)
         v = torch.from_numpy(node)
         logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
-        device = decide(logits.numpy(), allowed, draw, rng, settings.sample, uniform)
+        device = decide(logits.numpy(), choices.allowed, draw, rng, settings.sample, uniform)
         # the schedule and the sum of embeddings on each device are what PLC sees next
-        schedules.add(node, device, offer.start)
-        placed[row, torch.from_numpy(device)] += h[torch.from_numpy(node)]
-        steps.append((node, device, candidates, seen, allowed, longest, best))
+        schedules.add(node, device, choices.start)
+        placed[row, torch.from_numpy(device)] += h[v]
+        steps.append((node, device, candidates, seen, choices.allowed, longest, best))
     parts = [np.stack(part, axis=1) for part in zip(*steps, strict=True)]
     return Trace._make([*parts, schedules.device, schedules.length_ms()])
 
@@ -201,18 +184,16 @@ def decide(
 
 
 def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
-    """(B, n) bool, the options of (B, n) masks with the largest of (n,) values, all ties."""
+    """(B, n) bool, the options of (B, n) masks with the largest of (n,) or (B, n) values."""
     shown = np.where(mask, values, -np.inf)
     largest: BoolArray = mask & (shown == shown.max(axis=1, keepdims=True))
     return largest
 
 
-def mark_earliest(offer: CandidateNodes, ms: FloatArray, allowed: BoolArray, by: str) -> BoolArray:
+def mark_earliest(choices: CandidateDevices, ms: FloatArray, by: str) -> BoolArray:
     """(B, D) bool, the allowed devices with the earliest start or finish, all ties."""
-    when = offer.start + ms if by == "finish" else offer.start
-    shown = np.where(allowed, when, np.inf)
-    earliest: BoolArray = allowed & (shown == shown.min(axis=1, keepdims=True))
-    return earliest
+    when = choices.start + ms if by == "finish" else choices.start
+    return mark_largest(-when, choices.allowed)
 
 
 def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> TraceLikelihood:

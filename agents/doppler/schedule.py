@@ -45,39 +45,22 @@ MIN_VARIANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
-    """Arrays that stay the same in all episodes of one problem.
+    """Arrays that stay the same in all episodes of one problem."""
 
-    Attributes:
-        problem: Units and devices.
-        unit: (n,) unit of each node.
-        ms: (n, D) times.
-        maker: (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer.
-        tensor: (n, R) which tensors these are.
-        transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
-        readers: For each node, the nodes that read from it.
-        down: (n,) longest path to an end at mean costs, the node included.
-        x: (n, 5) float32, ``NODE_FEATURES``.
-        edges: (2, e) nodes at both ends of every reading, in both directions.
-        edge_x: (e, 1) float32 mean transfers, standardised.
-        down_path: (n, n) sparse, 1 for the nodes on each node's longest path to an end.
-        up_path: (n, n) sparse, the same for the path from a beginning.
-        scale_ms: Mean time of a node.
-    """
-
-    problem: Problem
-    unit: IntArray
-    ms: FloatArray
-    maker: IntArray
-    tensor: IntArray
-    transfer_ms: FloatArray
-    readers: tuple[IntArray, ...]
-    down: FloatArray
-    x: Tensor
-    edges: Tensor
-    edge_x: Tensor
-    down_path: Tensor
-    up_path: Tensor
-    scale_ms: float
+    problem: Problem  # units and devices
+    unit: IntArray  # (n,) unit of each node
+    ms: FloatArray  # (n, D) times
+    maker: IntArray  # (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer
+    tensor: IntArray  # (n, R) which tensors these are
+    transfer_ms: FloatArray  # (n_tensors, D, D); one of zeros if nothing is read
+    readers: tuple[IntArray, ...]  # for each node, the nodes that read from it
+    down: FloatArray  # (n,) longest path to an end at mean costs, the node included
+    x: Tensor  # (n, 5) float32, ``NODE_FEATURES``
+    edges: Tensor  # (2, e) nodes at both ends of every reading, in both directions
+    edge_x: Tensor  # (e, 1) float32 mean transfers, standardised
+    down_path: Tensor  # (n, n) sparse, 1 for the nodes on each node's longest path to an end
+    up_path: Tensor  # (n, n) sparse, the same for the path from a beginning
+    scale_ms: float  # mean time of a node
 
     @classmethod
     def of(cls, problem: Problem, costs: CostTable) -> TaskGraph:
@@ -109,7 +92,7 @@ class TaskGraph:
             transfer_ms=transfer_ms,
             readers=tuple(reader[maker == node] for node in range(n)),
             down=down,
-            # Deviation: over all nodes, not over the candidates of a step, so that SEL's logits are
+            # Deviation: over all nodes, not over the candidates of a step, so SEL's logits are
             # computed once an episode
             x=standardise(torch.from_numpy(x).float(), 0),
             edges=torch.from_numpy(ends),
@@ -181,17 +164,12 @@ def standardise(values: Tensor, axis: int) -> Tensor:
     return centred / (centred.square().mean(dim=axis, keepdim=True) + MIN_VARIANCE).sqrt()
 
 
-class CandidateNodes(NamedTuple):
-    """Devices as each of B schedules offers them to a node.
+class CandidateDevices(NamedTuple):
+    """The devices of each of B schedules for one node each."""
 
-    Attributes:
-        features: (B, D, 9) in mean times of a node, and shares.
-        start: (B, D) earliest start.
-        allowed: (B, D) bool, devices that support the unit, and hold it if memory is respected.
-    """
-
-    features: FloatArray
-    start: FloatArray
+    features: FloatArray  # (B, D, 9) in mean times of a node, and shares
+    start: FloatArray  # (B, D) earliest start
+    # (B, D) bool, devices that support the unit, and hold it if memory is respected
     allowed: BoolArray
 
 
@@ -218,7 +196,7 @@ class Schedules:
         ready: BoolArray = (self.waiting == 0) & ~self.done
         return ready
 
-    def offer(self, node: IntArray) -> CandidateNodes:
+    def describe_devices(self, node: IntArray) -> CandidateDevices:
         """Describe the devices for (B,) nodes."""
         graph, problem, rows = self.graph, self.graph.problem, self.row
         # when a node may start on each device: its inputs have arrived, and the device is free
@@ -247,7 +225,7 @@ class Schedules:
         own = (start + ms, ms)
         columns = [column / graph.scale_ms for column in (*scaled, *own)]
         columns += [share.clip(-1.0, 1.0), np.broadcast_to(limited, share.shape)]
-        return CandidateNodes(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
+        return CandidateDevices(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
 
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
@@ -259,7 +237,7 @@ class Schedules:
         return np.where((placed != NONE)[:, None], there, supported)
 
     def add(self, node: IntArray, device: IntArray, start: FloatArray) -> None:
-        """Add (B,) nodes on (B,) devices; ``start``: (B, D) of their offer."""
+        """Add (B,) nodes on (B,) devices; ``start``: (B, D), see ``CandidateDevices``."""
         graph, rows = self.graph, self.row
         unit, ms = graph.unit[node], graph.ms[node, device]
         new = self.device[rows, unit] == NONE

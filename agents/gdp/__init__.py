@@ -40,7 +40,7 @@ PRESETS = {
     "paper": Preset(
         GOOptions(features=PAPER_FEATURES, devices=False),
         {**COMMON, **PPO, "learning_rate": 1e-4, "ent_coef": 0.01},
-        # advantages are scaled, so that -sqrt(latency) is GO's -sqrt(latency / reference)
+        # advantages are scaled, so -sqrt(latency) is GO's -sqrt(latency / reference)
         {"num_envs": 20, "horizon": 1, "reward": "neg_sqrt_latency"},
         SB3_ADAM,
     ),

@@ -32,15 +32,10 @@ MAX_LIMIT_SHARE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
+    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``."""
 
-    Attributes:
-        nodes: (at most 2 e,).
-        ptr: (n + 1,).
-    """
-
-    nodes: Tensor
-    ptr: Tensor
+    nodes: Tensor  # (at most 2 e,)
+    ptr: Tensor  # (n + 1,)
 
     @classmethod
     def of(cls, ends: Tensor, n: int) -> Neighbours:
@@ -103,7 +98,7 @@ def take_largest(sent: Tensor, neighbours: Neighbours) -> Tensor:
     return torch.segment_reduce(received, "max", offsets=neighbours.ptr, unsafe=True, initial=0.0)
 
 
-class Modulated(nn.Module):
+class ModulatedLinear(nn.Module):
     """A dense layer whose input is multiplied by a vector that the whole graph determines.
 
     One network then fits graphs that differ (superposition, Cheung et al. 2019).
@@ -129,11 +124,11 @@ class Attention(nn.Module):
     def __init__(self, width: int, heads: int, context: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = Modulated(width, width, context)
-        self.pair = Modulated(width, 2 * width, context)
-        self.out = Modulated(width, width, context)
-        self.inner = Modulated(width, WIDENING * width, context)
-        self.outer = Modulated(WIDENING * width, width, context)
+        self.query = ModulatedLinear(width, width, context)
+        self.pair = ModulatedLinear(width, 2 * width, context)
+        self.out = ModulatedLinear(width, width, context)
+        self.inner = ModulatedLinear(width, WIDENING * width, context)
+        self.outer = ModulatedLinear(WIDENING * width, width, context)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
     def forward(self, x: Tensor, before: Tensor, context: Tensor, segments: int = 1) -> Tensor:

@@ -38,24 +38,18 @@ from placement_gym.envs import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
 OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
-"""Costs have a column for each device there; where devices are known, they are read by pair."""
+"""All but costs, which have a column for each device; ``DeviceHead`` reads them by unit and device.
+"""
 CRITIC_HIDDEN, GCN_CRITIC_HIDDEN = 128, 64
 
 
 class Reading(NamedTuple):
-    """The network's output for a batch of graphs.
+    """The network's output for a batch of graphs."""
 
-    Attributes:
-        ids: ``graph_id`` of each graph.
-        weights: Version of the weights.
-        h: (n, hidden) input of the heads.
-        context: (G, hidden) embeddings of the graphs.
-    """
-
-    ids: tuple[int, ...]
-    weights: int
-    h: Tensor
-    context: Tensor
+    ids: tuple[int, ...]  # ``graph_id`` of each graph
+    weights: int  # version of the weights
+    h: Tensor  # (n, hidden) input of the heads
+    context: Tensor  # (G, hidden) embeddings of the graphs
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
     Where actions decide priority and fusion, too, ``DecisionStages`` follow the placement.
 
-    This reading depends on graphs and weights alone, so that the first gradient step on a rollout
-    continues from that of the rollout.
+    This reading depends on graphs and weights alone: the first gradient step on a rollout continues
+    from that of the rollout.
 
     Takes the options of ``GOOptions`` and the arguments of ``UnitPolicy``.
 
@@ -119,8 +113,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         """Make the networks."""
         parts = read_parts(self.observation_space, self.action_space)
         assert parts is not None
-        self.parts, further = parts, parts.decisions[1:]
-        self.network = GONetwork(self.n_devices, self.options, further)
+        self.sizes = [count for count in parts.counts if count]
+        self.network = GONetwork(self.n_devices, self.options, parts.decisions[1:])
         hidden = self.options.hidden
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
 
@@ -142,8 +136,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         if self.network.stages is None:
             return Decision(devices, values)
         later = partial(self.network.stages, h, context, graphs)
-        sizes = [count for count in self.parts.counts if count]
-        return Decision(StagedDistribution(devices, later, sizes), values)
+        return Decision(StagedDistribution(devices, later, self.sizes), values)
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None

@@ -18,7 +18,7 @@ class UnitPPO(REINFORCE):
 
     Deviation: the ratio of a whole placement is a product over its units. With thousands of them
     it leaves the clip range with the first step, and nothing more is learned from the rollout.
-    Units choose independently of each other here, so that each has its own ratio. Returns and
+    Units choose independently of each other here, so each has its own ratio. Returns and
     baselines are those of ``REINFORCE``, not a critic's.
 
     Args:

@@ -27,8 +27,6 @@ BIT_VALUES = 2
 """Values of a bit of fusion."""
 Choose = Callable[[UnitCategorical], Tensor]
 """Returns the (B, ...) choices in the distribution of a stage."""
-
-
 LaterStages = Callable[[Tensor, Choose], list[UnitCategorical]]
 """Returns the distribution of each stage after the placement, given (B, N) devices and choices."""
 
@@ -74,11 +72,10 @@ class StagedLikelihood:
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, width) log-probability of each decision, zero where nothing is decided."""
         parts = torch.split(actions, list(self.sizes), dim=1)
-        log_probs = [
-            log_prob if stage.weight is None else log_prob * stage.weight
-            for stage, part in zip(self.stages, parts, strict=True)
-            for log_prob in [stage.unit_log_prob(part)]
-        ]
+        log_probs = []
+        for stage, part in zip(self.stages, parts, strict=True):
+            each = stage.unit_log_prob(part)
+            log_probs.append(each if stage.weight is None else each * stage.weight)
         return torch.cat(log_probs, dim=1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
@@ -115,7 +112,7 @@ class DecisionStages(nn.Module):
         super().__init__()
         self.between = between
         self.norm = nn.LayerNorm(hidden)
-        self.placed = Placed(n_devices, devices, hidden)
+        self.placed = PlacementEmbedding(n_devices, devices, hidden)
         self.levels = nn.Linear(hidden, LEVELS) if PRIORITY in decisions else None
         self.bits = EdgeHead(hidden, devices) if FUSION in decisions else None
         both = self.levels is not None and self.bits is not None
@@ -158,7 +155,7 @@ class DecisionStages(nn.Module):
         return read
 
 
-class Placed(nn.Module):
+class PlacementEmbedding(nn.Module):
     """Embeds the device of each unit, and the number of its edges to other devices.
 
     Args:
@@ -212,19 +209,12 @@ class EdgeHead(nn.Module):
 
 
 class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.problem.decisions.ActionLayout``.
+    """The parts of an action, in their order; see ``placement_gym.problem.ActionLayout``."""
 
-    Attributes:
-        units: Entries that are devices, padding included.
-        levels: Entries that are levels.
-        edges: Entries that are bits.
-        devices: Number of devices.
-    """
-
-    units: int
-    levels: int
-    edges: int
-    devices: int
+    units: int  # entries that are devices, padding included
+    levels: int  # entries that are levels
+    edges: int  # entries that are bits
+    devices: int  # number of devices
 
     @property
     def counts(self) -> list[int]:
@@ -244,7 +234,7 @@ def read_parts(
     choices = getattr(action_space, "nvec", np.zeros(0))
     if choices.ndim != 1 or not len(choices):
         return None
-    # Padding belongs to the units: only the observation tells their number from further decisions.
+    # Padding belongs to the units: the observation alone shows how many entries are theirs.
     units = len(choices)
     if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
         (units,) = observation_space["node_mask"].shape or (0,)

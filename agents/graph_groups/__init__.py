@@ -1,4 +1,4 @@
-"""Groups that are drawn with each placement, by a graph network; our own method."""
+"""Groups that are drawn with each placement, by a graph network; of no publication."""
 
 from __future__ import annotations
 

@@ -42,11 +42,9 @@ PRESETS: dict[str, Preset] = {
 
 
 def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
-    """A weaker prior and larger steps where memory is scarce and nothing repairs placements.
-
-    With the strong prior for fast devices whole groups go where there is no room, and none of 500
-    placements fits.
-    """
+    """Weaken the prior and enlarge steps where memory is scarce and nothing repairs placements."""
+    # With a strong prior for fast devices whole groups go where there is no room: of 500 placements
+    # none fits.
     if name != "rl" or not lacks_repair(env):
         return preset
     policy = replace(preset.policy, cost_weight=0.5)

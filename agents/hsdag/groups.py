@@ -1,8 +1,8 @@
 """Groups of units that are placed together (HSDAG, 2.4, 2.5; Graph Parsing Networks).
 
 First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z' that
-they move in an episode. The likelihood of a placement may change with the weights only, so that a
-step of the episode is parsed once, by the weights that sample placements, and kept for the updates.
+they move in an episode. Each step of an episode is parsed once, by the weights that sample
+placements: in the updates, the likelihood of a placement may change with the weights alone.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def parse(
 
 
 def find_dominant_edges(group: IntArray, edges: IntArray, ranked: IntArray) -> IntArray:
-    """Find the highest edge of each group to another one; highest first, without duplicates."""
+    """Find the first of the ranked edges from each group to another one; highest first."""
     ends = group[edges[:, ranked]]
     between = ends[0] != ends[1]
     candidates, ends = ranked[between], ends[:, between]
+    # each edge has two ends in a row; groups whose first edge is the same share it
     _, first = np.unique(ends.T.ravel(), return_index=True)
     return candidates[np.unique(first // 2)]
 
@@ -77,22 +78,20 @@ def split_incompatible(
     """
     group, forest = partition
     while True:
-        runnable: BoolArray = np.any(intersect_allowed(group, allowed), axis=1)
-        bad = ~runnable[group[edges[0, forest]]]
+        # (n_groups, D) bool, the devices that all nodes of each group allow
+        shared = np.ones((int(group.max()) + 1, allowed.shape[1]), dtype=np.bool_)
+        np.logical_and.at(shared, group, allowed)
+        owner = group[edges[0, forest]]
+        runnable: BoolArray = np.any(shared, axis=1)
+        bad = ~runnable[owner]
         if not bad.any():
             return Partition(group, forest)
-        by_group = np.lexsort((scores[forest], group[edges[0, forest]]))
+        # the lowest edge of each group without a device goes
+        by_group = np.lexsort((scores[forest], owner))
         by_group = by_group[bad[by_group]]
-        _, lowest = np.unique(group[edges[0, forest[by_group]]], return_index=True)
+        _, lowest = np.unique(owner[by_group], return_index=True)
         forest = np.delete(forest, by_group[lowest])
         group = label_components(edges[:, forest], len(group))
-
-
-def intersect_allowed(group: IntArray, allowed: BoolArray) -> BoolArray:
-    """(n_groups, D) bool, the devices that all nodes of each group allow."""
-    result = np.ones((int(group.max()) + 1, allowed.shape[1]), dtype=np.bool_)
-    np.logical_and.at(result, group, allowed)
-    return result
 
 
 class GraphStep(NamedTuple):
@@ -108,23 +107,23 @@ class States(NamedTuple):
     """S graphs at steps of an episode, their nodes one after another."""
 
     steps: list[GraphStep]
-    graph: list[int]  # index of each one's graph
-    begins: IntArray  # (S,) where each one's nodes begin
+    graph: list[int]  # index of each state's graph in the batch
+    begins: IntArray  # (S,) where each state's nodes begin
     node: Tensor  # (m,) index of each node in the graphs' batch
     state: Tensor  # (m,) state of each node
-    shift: Tensor  # (m, hidden) sum of what earlier steps added to its embedding
-    costs: Tensor  # (m, D) its times
+    shift: Tensor  # (m, hidden) sum of what earlier steps added to each node's embedding
+    costs: Tensor  # (m, D) times of each node
     prior: Tensor  # (S,) logits of keeping an edge, to which its score is added
 
 
-class Rollout:
+class RolloutGroups:
     """Groups of a rollout, and the embeddings that they are parsed from.
 
     Args:
         networks: Networks that compute embeddings and scores.
         options: How groups are parsed.
-        sampling: Whether placements are sampled; where all dominant edges are kept, groups are then
-            parsed with dropout.
+        sampling: Whether placements are sampled. If all dominant edges are kept, groups are then
+            parsed with dropout, which varies them.
         drawn: Placements that were drawn in earlier rollouts.
     """
 
@@ -212,11 +211,7 @@ class Rollout:
         return state + self.networks.pool_groups(state, group, inner)[group] - z
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
-
-        The first update continues from the rollout's own forward pass. A backward pass frees the
-        activations of that, so that it is returned with a gradient once.
-        """
+        """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once."""
         key = graphs.ids, noisy
         if key not in self.embeddings:
             with torch.set_grad_enabled(self.sampling and not noisy):
@@ -224,6 +219,8 @@ class Rollout:
         z = self.embeddings[key]
         if not torch.is_grad_enabled():
             return z.detach()
+        # The first update continues from the rollout's forward pass, whose activations its backward
+        # pass frees: later ones run the encoder again.
         self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encoder(graphs)
 
@@ -237,7 +234,7 @@ def group_nodes(
         graphs: The graphs.
         states: Their states.
         which: The state of each of R partitions; a state may occur several times.
-        trees: (2, k) edges for each.
+        trees: (2, k) kept edges of each partition.
     """
     chosen = [states.steps[state] for state in which]
     # members are numbered over all partitions, one after another
@@ -257,8 +254,11 @@ def group_nodes(
     row, slot = node_mask.nonzero(as_tuple=True)
     n_slots = node_mask.shape[1]
     slots = torch.arange(n_slots, device=graphs.x.device).repeat(len(rows), 1)
+    members = torch.arange(len(group), device=group.device)
+    first = members.new_full((int(group.max()) + 1,), len(group))
+    first.scatter_reduce_(0, group, members, "amin")
     leader = slots.clone()
-    leader[row, slot] = slot[find_first_members(group)]
+    leader[row, slot] = slot[first[group]]
     allowed = graphs.allowed_slots
     return Groups(
         node=node,
@@ -270,13 +270,6 @@ def group_nodes(
         decides=(leader == slots) & node_mask,
         allowed=None if allowed is None else intersect_followers(allowed[rows], leader, n_slots),
     )
-
-
-def find_first_members(group: Tensor) -> Tensor:
-    """(m,) index of the first node of each node's group."""
-    nodes = torch.arange(len(group), device=group.device)
-    first = nodes.new_full((int(group.max()) + 1,), len(group))
-    return first.scatter_reduce_(0, group, nodes, "amin")[group]
 
 
 def compute_version(weights: list[nn.Parameter]) -> int:

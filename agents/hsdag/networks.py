@@ -55,7 +55,7 @@ class HSDAGOptions:
 class Groups(NamedTuple):
     """R partitions of nodes into groups, whose members are numbered over all partitions."""
 
-    node: Tensor  # (m,) node of each member, of those whose embeddings are given
+    node: Tensor  # (m,) node of each member, among those of the states
     group: Tensor  # (m,) group of each member, numbered over all partitions
     inner: Tensor  # (2, k) members at the ends of the edges within groups
     row: Tensor  # (m,) partition of each member
@@ -70,8 +70,8 @@ class Networks(nn.Module):
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
-        hidden, how = options.hidden, (options.layers, options.conv, options.directed)
-        self.encoder = Encoder(options.features, hidden, *how, dropout=options.dropout)
+        hidden, edges = options.hidden, (options.layers, options.conv, options.directed)
+        self.encoder = Encoder(options.features, hidden, *edges, dropout=options.dropout)
         self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate
         self.placer = make_perceptron(hidden, hidden, n_devices)
@@ -114,12 +114,9 @@ class Networks(nn.Module):
         return pooled * torch.where(count > 0, total / count.clamp(min=1), 1.0)[:, None]
 
     def forward(self, z: Tensor, costs: Tensor, groups: Groups) -> Tensor:
-        """(R, N, D) logits of padded units, each its group's.
+        """(R, N, D) logits of padded units, from (n, hidden) embeddings and (n, D) times of nodes.
 
-        Args:
-            z: (n, hidden) embeddings of nodes.
-            costs: (n, D) their times.
-            groups: Their partitions.
+        Units of a group have equal logits.
         """
         members = z.index_select(0, groups.node)
         logits: Tensor = self.placer(self.pool_groups(members, groups.group, groups.inner))

@@ -1,8 +1,8 @@
 """HSDAG as an SB3 policy: its decisions, from graphs to a distribution of groups and devices.
 
-Groups are drawn in rollouts, where a dominant edge is kept with a probability that its score
-raises. Added for training: the paper keeps all dominant edges. The likelihood of a placement is
-then that of its groups and of their devices, so that the reward's gradient reaches the scores.
+In rollouts a dominant edge is kept with a probability that its score raises, where the paper keeps
+all of them: the likelihood of a placement then includes that of its groups, and the gradient of the
+reward reaches the scores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agents.common import (
     UnitCategorical,
     UnitPolicy,
 )
-from agents.hsdag.groups import Rollout, States, group_nodes
+from agents.hsdag.groups import RolloutGroups, States, group_nodes
 from agents.hsdag.networks import HSDAGOptions, Networks
 from placement_gym.base import unknown_name
 from placement_gym.envs import FEATURES
@@ -32,7 +32,7 @@ from placement_gym.envs import FEATURES
 ALL_LEVELS = 64
 """Levels after which nothing is left to merge: each at least halves the groups that can."""
 STEPS = 2**20
-"""More than an episode has, in the keys of placements."""
+"""Steps of an episode, at most; keys of placements are ``graph_id`` times this, plus the step."""
 OPTIONS = {
     "paper": HSDAGOptions(),
     "rl": HSDAGOptions(
@@ -44,11 +44,11 @@ OPTIONS = {
         cost_weight=2.0,
     ),
 }
-"""Of each preset. ``numbers.csv`` has the source of each number."""
+"""By preset. ``numbers.csv`` has the source of each number."""
 
 
 class GroupedDevices(UnitCategorical):
-    """Devices of groups that were drawn, too: the likelihood is that of both."""
+    """Devices of groups, and the likelihood of both: the groups were drawn, too."""
 
     log_keep: Tensor  # (B,) log-likelihood of the groups
     keep_entropy: Tensor  # (B,) entropy of the choice of groups
@@ -66,13 +66,13 @@ class SampledGroups:
     """A distribution of groups and of their devices; see ``DeviceDistribution``.
 
     Args:
-        networks: The networks.
-        graphs: The graphs.
-        states: The states.
+        networks: Score edges and place groups.
+        graphs: The graphs of the states.
+        states: Graphs at steps of an episode, with their dominant edges.
         z: (m, hidden) embeddings of their nodes.
         row: (B,) state of each row.
         keys: (B,) key of each row's state in the memory.
-        memory: Which edges of each placement were kept, from which its likelihood recalls them.
+        memory: The edges that were kept for each placement; its likelihood is that of these.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SampledGroups:
     ) -> None:
         self.networks, self.graphs, self.states, self.z = networks, graphs, states, z
         self.row, self.keys, self.memory = row, keys, memory
-        # logits of keeping each dominant edge, padded to (S, N): a forest has less edges than nodes
+        # (S, N) logits of keeping each dominant edge, padded: a forest has fewer edges than nodes
         n_slots = graphs.node_mask.shape[1]
         counts = [step.tree.shape[1] for step in states.steps]
         begun = zip(states.steps, states.begins.tolist(), strict=True)
@@ -103,7 +103,7 @@ class SampledGroups:
         """(B, N) sampled devices; or the most likely ones of the most likely groups."""
         likely = self.logits.detach().sigmoid()[self.row]
         keep = likely > (0.5 if deterministic else torch.rand_like(likely))
-        devices = self.given(keep)
+        devices = self.place_groups(keep)
         actions = devices.get_actions(deterministic)
         self.memory.keep(self.keys, actions, keep)
         self.last = keep, devices
@@ -115,23 +115,23 @@ class SampledGroups:
         keep = self.memory.recall(self.keys, actions, single)
         if self.last is not None and torch.equal(self.last[0], keep):
             return self.last[1]
-        return self.given(keep)
+        return self.place_groups(keep)
 
-    def given(self, keep: Tensor) -> GroupedDevices:
-        """The devices of the groups that (B, N) kept edges make, each grouping computed once."""
+    def place_groups(self, keep: Tensor) -> GroupedDevices:
+        """The devices of the groups that (B, N) bool kept edges make."""
         logits, valid = self.logits[self.row], self.valid[self.row]
-        pairs = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
-        distinct, row = torch.unique(pairs, dim=0, return_inverse=True)
-        which = distinct[:, 0].tolist()
+        # rows of one state that keep the same edges have the same groups, which are placed once
+        groupings = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
+        distinct, row = torch.unique(groupings, dim=0, return_inverse=True)
+        which, kept = distinct[:, 0].tolist(), distinct[:, 1:].bool()
         trees = [self.states.steps[state].tree for state in which]
-        chosen = distinct[:, 1:].bool()
-        forests = [tree[:, kept[: tree.shape[1]]] for tree, kept in zip(trees, chosen, strict=True)]
+        forests = [tree[:, k[: tree.shape[1]]] for tree, k in zip(trees, kept, strict=True)]
         groups = group_nodes(self.graphs, self.states, which, forests)
         scores = self.networks(self.z, self.states.costs, groups)
         devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
         if self.mask is not None:
             devices = devices.restricted_to(self.mask)
-        # each edge is kept or not on its own
+        # whether an edge is kept does not depend on the others: log-probabilities add up
         likely = logsigmoid(torch.where(keep, logits, -logits))
         devices.log_keep = (likely * valid).sum(dim=1)
         share = logits.sigmoid()
@@ -163,8 +163,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = HSDAGOptions
     options: HSDAGOptions
-    rollout: Rollout
-    greedy: Rollout
+    rollout: RolloutGroups
+    greedy: RolloutGroups
     drawn: Tensor
     """Placements drawn in rollouts so far."""
 
@@ -182,8 +182,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def clear_caches(self) -> None:
         """Drop groups and embeddings."""
         drawn = float(self.drawn)
-        self.rollout = Rollout(self.networks, self.options, sampling=True, drawn=drawn)
-        self.greedy = Rollout(self.networks, self.options, sampling=False, drawn=drawn)
+        self.rollout = RolloutGroups(self.networks, self.options, sampling=True, drawn=drawn)
+        self.greedy = RolloutGroups(self.networks, self.options, sampling=False, drawn=drawn)
         self.memory = PlacementMemory()
 
     def clear_stale_caches(self) -> None:
@@ -204,8 +204,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         # rows of one graph and step share their embeddings and dominant edges
         spaces: Any = self.observation_space
         steps = spaces["step"].read(observation["step"]).flatten()
-        pairs = torch.stack([row_graph, steps])
-        distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
+        distinct, row = torch.unique(torch.stack([row_graph, steps]), dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         # 3: embeddings, edge scores and dominant edges, as they are throughout a rollout
         rollout = self.greedy if greedy else self.rollout
@@ -214,9 +213,9 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         values = self.networks.compute_values(z, states.state)[row]
         # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
         if self.options.groups and self.options.depth:
-            places = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]
-            scene = (self.networks, graphs, states, z, row, places, self.memory)
-            return Decision(SampledGroups(*scene), values)
+            numbers = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]
+            drawn = SampledGroups(self.networks, graphs, states, z, row, numbers, self.memory)
+            return Decision(drawn, values)
         trees = [step.tree for step in states.steps]
         groups = group_nodes(graphs, states, range(len(trees)), trees)
         logits = self.networks(z, states.costs, groups)

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.search import Search
 from placement_gym.base import check_integer
-from placement_gym.envs import DevicePlacementEnv, find_semantics
+from placement_gym.envs import find_semantics
 from placement_gym.problem import assignment_hash
 from placement_gym.problem.costs import parse_schedule
 from placement_gym.schedules import Simulator
@@ -42,7 +42,7 @@ class ListPolicyAgent(Search):
         seed: Seed of all random numbers.
         policy: Draws schedules for ``learn``: ``"many"`` or ``"one"``, see
             ``solvers.list_policy.policy``, or a file.
-        first: Answers before ``learn``; the same limits hold.
+        first: The policy that answers before ``learn``, with the same choices.
         samples: Schedules for each evaluation.
 
     Raises:
@@ -60,7 +60,10 @@ class ListPolicyAgent(Search):
         super().__init__(env, seed)
         check_integer("samples", samples, 2)
         self.samples, self.policy = samples, ListPolicy.load(policy)
-        self.scheduler = make_scheduler(self.base)
+        # a measured environment has no semantics; its profile is fitted to serial execution
+        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
+        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
+        self.scheduler = ListScheduler(self.problem, simulator)
         self.statistics = compute_statistics(self.scheduler.view)
         self.tried: set[str] = set()
         action = ListPolicy.load(first).draw(self.statistics, 1, self.rng)
@@ -71,15 +74,8 @@ class ListPolicyAgent(Search):
         n_learned = int(LEARNED * self.samples)
         drawn = self.policy.draw(self.statistics, n_learned, self.rng)
         others = draw_actions(self.rng, self.samples - n_learned)
-        actions = np.concatenate([drawn, others])
-        places, _ = self.scheduler.find_best(actions, self.rng, COMPARED)
-        new = [place for place in places if assignment_hash(place) not in self.tried]
-        chosen = (new or [places[0]])[0]
+        places, _ = self.scheduler.find_best(np.concatenate([drawn, others]), self.rng, COMPARED)
+        new = (place for place in places if assignment_hash(place) not in self.tried)
+        chosen = next(new, places[0])
         self.tried.add(assignment_hash(chosen))
         self.evaluate(chosen[None].astype(np.int64))
-
-
-def make_scheduler(env: DevicePlacementEnv) -> ListScheduler:
-    """The list scheduler of an environment's problem and costs."""
-    semantics = find_semantics(env) or parse_schedule("serial", env.objective)
-    return ListScheduler(env.problem, Simulator(env.problem.units, env.cost_table(), semantics))

@@ -28,7 +28,7 @@ HIDDEN = 32
 DIGITS = 5
 """Of the weights of a policy."""
 WORST = 10.0
-"""Floors that an infeasible schedule counts as, and that no other is worse than."""
+"""Cost of an infeasible schedule, in floors of its problem; no other one counts as more."""
 PPO_SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 128,
@@ -48,7 +48,7 @@ def make_trainer(
     envs: dict[str, Any] | None = None,
     **settings: Any,
 ) -> BestOfK | PPO:
-    """Make what trains a list policy in ``DevicePlacementStream-v0``; ``learn`` counts episodes.
+    """Make a trainer of list policies in ``DevicePlacementStream-v0``; ``learn`` counts episodes.
 
     Args:
         seed: Of weights and samples.
@@ -72,9 +72,10 @@ def make_trainer(
 def best_of_k_advantages(rewards: FloatArray, k: int) -> FloatArray:
     """(m, n) advantages of samples under the expected maximum reward of ``k`` of them.
 
-    That of a sample is the mean, over sets of ``k - 1`` of the other samples, of what its reward is
-    above the best of the set, if it is, less the mean of these over all samples; for one sample its
-    reward less the mean of the others' (pass@k policy optimisation, Walder and Karkhanis 2025).
+    A sample gains what its reward is above the best of ``k - 1`` others, or nothing; on average
+    over all sets of these. Its advantage is its gain less the mean gain of all samples; for one
+    sample, its reward less the mean of the others' (pass@k policy optimisation, Walder and
+    Karkhanis 2025).
 
     Args:
         rewards: (m, n) rewards of ``n`` samples of each of ``m`` problems.
@@ -100,7 +101,7 @@ class BestOfK:
     """The policy gradient for the best of ``k`` samples, on the problems of a stream.
 
     Args:
-        env: Its problems are trained on, all of which are made.
+        env: The stream, all of whose problems are made and trained on.
         k: See ``best_of_k_advantages``.
         samples: Of each problem in an update.
         problems: Of an update.
@@ -163,12 +164,8 @@ class BestOfK:
         noise = self.rng.standard_normal((self.n_problems, self.samples, N_WEIGHTS))
         with torch.no_grad():
             actions = policy.mean + policy.stddev * torch.as_tensor(noise, dtype=torch.float32)
-        rewards = np.stack(
-            [
-                self.reward(self.problems[problem], mine)
-                for problem, mine in zip(chosen, actions.double().numpy(), strict=True)
-            ]
-        )
+        pairs = zip(chosen, actions.double().numpy(), strict=True)
+        rewards = np.stack([self.reward(self.problems[number], drawn) for number, drawn in pairs])
         advantages = best_of_k_advantages(rewards, self.k)
         scaled = torch.as_tensor(advantages / (advantages.std() + 1e-6), dtype=torch.float32)
         likelihood = policy.log_prob(actions).sum(dim=-1)  # type: ignore[no-untyped-call]
@@ -213,11 +210,9 @@ def make_policy(
     shift: FloatArray, scale: FloatArray, layers: Sequence[Any], about: str = ""
 ) -> ListPolicy:
     """A policy of two linear layers, its numbers rounded to ``DIGITS``."""
-    hidden, output = (
+    weights = [
         np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
         for layer in layers
-    )
-    rounded = [
-        round_significant(array, DIGITS).tolist() for array in (shift, scale, hidden, output)
     ]
+    rounded = [round_significant(array, DIGITS).tolist() for array in (shift, scale, *weights)]
     return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)

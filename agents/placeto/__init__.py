@@ -40,13 +40,13 @@ PRESETS = {
         PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM
     ),
 }
-"""A rollout is an episode. ``numbers.csv`` has the sources of the numbers."""
+"""``numbers.csv`` has the numbers with their sources; ``adapt`` sets ``n_steps``."""
 
 
 def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
-    """Rollouts are episodes.
+    """Make rollouts of episodes, which keep to memory limits where nothing repairs placements.
 
-    Memory limits are kept to, which the paper does not, where nothing repairs placements.
+    The paper does not keep to them.
     """
     policy = preset.policy
     if name == "rl" and lacks_repair(env):

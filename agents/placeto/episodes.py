@@ -35,7 +35,7 @@ from placement_gym.envs import (
 
 @dataclass(frozen=True, eq=False)
 class DryRun:
-    """An episode of a policy in which no placement is evaluated; it is saved with a model.
+    """Plays episodes of a policy in which no placement is evaluated; it is saved with a model.
 
     Attributes:
         observer: Makes the observations.
@@ -70,25 +70,23 @@ class DryRun:
         start = problem.single(problem.reference_device) if self.start is None else self.start
         placed = np.tile(start, (episodes, 1))
         for unit in range(problem.n_units):
-            seen = [self.observe(placement, unit) for placement in placed]
+            seen = []
+            for placement in placed:
+                times_ms = None if self.start_ms is None else self.start_ms(placement)
+                seen.append(observe_unit(self.observer, placement, unit, times_ms))
             batch = {key: np.stack([row[key] for row in seen]) for key in seen[0]}
             devices: Any = policy.predict(batch, deterministic=deterministic)[0]
             present = devices < len(problem.devices)
             placed[:, unit] = np.where(present, devices, problem.reference_device)
         return placed
 
-    def observe(self, placement: IntArray, unit: int) -> Observation:
-        """The observation before a unit of a placement is placed."""
-        times_ms = None if self.start_ms is None else self.start_ms(placement)
-        return observe_unit(self.observer, placement, unit, times_ms)
-
 
 class StreamUnitsEnv(StreamEnv):
     """``StreamEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
 
     Args:
-        member: Number among the environments of a vector environment, neighbours all, that draw the
-            same problems at the same time, so that their steps can be compared.
+        member: Number among the successive environments of a vector environment that draw the same
+            problems at the same time: their steps are compared.
         kwargs: Arguments of ``StreamEnv``.
     """
 
@@ -150,7 +148,7 @@ class UnitRollouts(Rollouts):
 
     settings = ()
 
-    def check_own(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
+    def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
         """Nothing: horizon and reward are of whole placements."""
 
     def share(self, env: gym.Env[Any, Any]) -> None:

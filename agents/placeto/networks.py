@@ -22,23 +22,18 @@ EPSILON = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Arrays of one graph that stay the same from step to step.
+    """Arrays of one graph that stay the same from step to step."""
 
-    Attributes:
-        static: (n, S) times on each device, divided by the largest of all, and the work features,
-            each divided by its largest value.
-        messages: (2n, 2n) sparse; the first n rows sum over producers, the others over consumers.
-        has_neighbours: (2n, 1) 1 for rows of ``messages`` that are not empty.
-        related: (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel
-            to the row's unit.
-        allowed: (n, D) bool, allowed devices of each unit; None if unknown.
-    """
-
+    # (n, S) times on each device, divided by the largest of all, and the work features, each
+    # divided by its largest value
     static: Tensor
+    # (2n, 2n) sparse; the first n rows sum over producers, the others over consumers
     messages: Tensor
-    has_neighbours: Tensor
+    has_neighbours: Tensor  # (2n, 1) 1 for rows of ``messages`` that are not empty
+    # (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel to the
+    # row's unit
     related: Tensor
-    allowed: Tensor | None
+    allowed: Tensor | None  # (n, D) bool, allowed devices of each unit; None if unknown
 
     @classmethod
     def of(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:

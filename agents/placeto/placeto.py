@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from agents.common import REINFORCE, find_bases
 from agents.placeto.episodes import DryRun
 from placement_gym.base import UserError
@@ -16,11 +14,11 @@ from placement_gym.envs import read_graph_id
 class Placeto(REINFORCE):
     """REINFORCE on one unit per step, which can also predict the devices of all units at once.
 
-    These are of an episode that evaluates no placement and starts with all units on the reference
-    device, or from the best placement of the training if its episodes did.
+    These are the result of an episode that evaluates no placement. It starts with all units on the
+    reference device, or with the best placement of the training if its episodes did.
     """
 
-    rehearsal: DryRun | None = None
+    dry_run: DryRun | None = None
 
     def predict(
         self,
@@ -37,14 +35,13 @@ class Placeto(REINFORCE):
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
         self.remember_env()
-        rehearsal = self.rehearsal
-        graphs = np.unique(read_graph_id(observation))
-        if rehearsal is None or (graphs != rehearsal.observer.graph_id).any():
+        dry_run = self.dry_run
+        if dry_run is None or (read_graph_id(observation) != dry_run.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
-        return rehearsal.place(self.policy, observation, deterministic), state
+        return dry_run.place(self.policy, observation, deterministic), state
 
     def remember_env(self) -> None:
         """Keep the parts of the environment that predictions need, if there is one.
@@ -54,14 +51,14 @@ class Placeto(REINFORCE):
         base = None if self.env is None else next(iter(find_bases(self.env)), None)
         if self.env is None or base is None:
             return
-        before = self.rehearsal
-        if before is None or before.observer.graph_id != base.observer.graph_id:
-            self.rehearsal = before = DryRun.of(base)
+        dry_run = self.dry_run
+        if dry_run is None or dry_run.observer.graph_id != base.observer.graph_id:
+            self.dry_run = dry_run = DryRun.of(base)
         if not self.env.env_method("has_wrapper_attr", "start", indices=[0])[0]:
-            return  # problems change
+            return  # problems change from episode to episode
         best = self.env.get_attr("best")[0]
         if self.env.get_attr("start")[0] == "best" and best is not None:
-            self.rehearsal = replace(before, start=best[1])
+            self.dry_run = replace(dry_run, start=best[1])
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """See SB3; the file also holds what predictions need of the environment."""

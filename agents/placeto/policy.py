@@ -16,7 +16,6 @@ from torch.nn import functional
 from agents.common import (
     COLUMNS,
     FreeMemory,
-    GraphBatch,
     GraphPolicy,
     LRUCache,
     TensorDict,
@@ -29,11 +28,6 @@ from placement_gym.envs import FEATURES, read_current_unit, read_indices
 STATE_KEYS = ("placement", "visited", "current_unit", "start")
 
 
-Choice = tuple[UnitCategorical, Tensor]
-"""Distribution of the current units' devices, and (B, 1) expected returns, zero without a critic.
-"""
-
-
 @dataclass(frozen=True)
 class PlacetoOptions:
     """Options of ``PlacetoPolicy``; saved models name them.
@@ -43,7 +37,7 @@ class PlacetoOptions:
         rounds: Number of message rounds.
         devices: Whether limits, transfers and times on one scale are seen, see
             ``agents.common.devices``. The paper sees times alone.
-        respect_memory: Whether only devices with room for the unit are chosen, next to the units
+        respect_memory: Whether only devices are chosen that have room for the unit after those
             that were visited before; limits are read as with ``devices``.
     """
 
@@ -119,18 +113,25 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         return self.decide(observation, self.masks)[0].get_actions(deterministic)[:, 0]
 
-    def decide(self, observation: TensorDict, action_masks: Any = None) -> Choice:
-        """Decide on the current units of (B, ...) observations, as (B, D) masks allow."""
+    def decide(
+        self, observation: TensorDict, action_masks: Any = None
+    ) -> tuple[UnitCategorical, Tensor]:
+        """Decide on the current units of (B, ...) observations, as (B, D) masks allow.
+
+        Returns:
+            The distribution of their devices; and (B, 1) expected returns, zero without a critic.
+        """
         graphs, row_graph = self.graphs.batch(observation)
         n_rows, device = len(row_graph), row_graph.device
         logits = torch.zeros(n_rows, self.n_devices, device=device)
         values = torch.zeros(n_rows, 1, device=device)
         allowed = torch.ones(n_rows, self.n_devices, dtype=torch.bool, device=device)
-        # messages and relations are those of one graph, so that rows are decided graph by graph
+        # graph by graph, as messages and relations are those of one
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
-                sees = self.options.devices
-                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices, sees)
+                self.structures[graph_id] = Structure.of(
+                    graphs, graph, self.n_devices, self.options.devices
+                )
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
             states["placement"] = read_indices(states["placement"], self.n_devices)
@@ -143,18 +144,14 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
             if self.options.respect_memory:
-                allowed[rows] &= find_room(graphs, graph, states, current)
+                memory = FreeMemory.of(graphs, torch.full_like(current, graph))
+                used = memory.count_used(states["placement"], states["visited"])
+                allowed[rows] &= memory.mask(current, used)
         distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])
         if action_masks is not None:
             masks = torch.as_tensor(np.asarray(action_masks), device=device).bool()
             distribution = distribution.restricted_to(masks.reshape(n_rows, 1, -1))
         return distribution, values
-
-
-def find_room(graphs: GraphBatch, graph: int, states: TensorDict, current: Tensor) -> Tensor:
-    """(B, D) bool, devices with room for (B,) units in B states of one graph of a batch."""
-    memory = FreeMemory.of(graphs, torch.full_like(current, graph))
-    return memory.mask(current, memory.count_used(states["placement"], states["visited"]))
 
 
 def make_inputs(

@@ -32,7 +32,7 @@ class ZeroShot:
 
     def __init__(self, policy: PlacetoPolicy, env: gym.Env[Any, Any]) -> None:
         self.policy, base = policy, placement_env(env)
-        self.rehearsal = DryRun.of(base)
+        self.dry_run = DryRun.of(base)
         policy.add_graphs(base.graph_table(policy.reads_devices(asdict(policy.options))))
 
     def predict(
@@ -44,9 +44,9 @@ class ZeroShot:
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or the devices of (N,) or (B, N) units."""
         if "current_unit" in observation:
-            (assignment,) = self.rehearsal.play(self.policy, deterministic)
+            (assignment,) = self.dry_run.play(self.policy, deterministic)
             return assignment[read_current_unit(observation)[..., 0]], state
-        return self.rehearsal.place(self.policy, observation, deterministic), state
+        return self.dry_run.place(self.policy, observation, deterministic), state
 
 
 def make(

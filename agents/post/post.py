@@ -20,8 +20,6 @@ POPULATION_SIZE, ELITE_SHARE = 50, 0.1
 """Placements per cross-entropy update, and the share whose frequencies are used; hand-tuned."""
 UNIFORM_WEIGHTS = (0.1, 0.01)
 """Weight of the uniform distribution at the beginning and at the end of learning; hand-tuned."""
-Scored = tuple[float, IntArray]
-"""Return and (N,) devices of a placement."""
 
 
 class Post(REINFORCE):
@@ -152,7 +150,7 @@ class Post(REINFORCE):
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
-            # ours: the abstract and Algorithm 1 do not say how rewards become advantages
+            # added: neither the abstract nor Algorithm 1 says how rewards become advantages
             advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
             ratio = (log_prob - batch.old_log_prob).exp()
             clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
@@ -169,17 +167,16 @@ class Post(REINFORCE):
         n_elite = max(round(ELITE_SHARE * len(self.rewards)), 1)
         scored = list(zip(self.rewards, self.actions, strict=True))
         fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
-        # ours: where nothing fits the best are those that exceed limits by the fewest bytes
+        # added: where nothing fits, the best are those that exceed limits by the fewest bytes
         ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
-        frequency = self.count(ranked[:n_elite])
+        frequency = self.count_devices([actions for _, actions in ranked[:n_elite]])
         first, last = UNIFORM_WEIGHTS
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
         self.policy.logits.copy_(mixed.log())
 
-    def count(self, placements: list[Scored]) -> Tensor:
-        """(N, D) frequencies of the devices of each unit."""
-        actions = np.stack([action for _, action in placements])
-        chosen = torch.as_tensor(actions, device=self.device).long()
+    def count_devices(self, placements: list[IntArray]) -> Tensor:
+        """(N, D) frequencies of the devices of each unit in (N,) placements."""
+        chosen = torch.as_tensor(np.stack(placements), device=self.device).long()
         return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)

@@ -60,34 +60,21 @@ class UnitFeatures(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """Encoded sequences, the decoder's input.
+class EncodedSequences:
+    """Encoded sequences, the decoder's input."""
 
-    Attributes:
-        encoding: (S, M, 2 * hidden) of each place of S sequences.
-        mask: (S, M) bool, False for padding, which comes last.
-        row: (B,) sequence of each row.
-        prior: (S, M, D) logits that are added; None adds nothing.
-    """
-
-    encoding: Tensor
-    mask: Tensor
-    row: Tensor
-    prior: Tensor | None = None
+    encoding: Tensor  # (S, M, 2 * hidden) of each place of S sequences
+    mask: Tensor  # (S, M) bool, False for padding, which comes last
+    row: Tensor  # (B,) sequence of each row
+    prior: Tensor | None = None  # (S, M, D) logits that are added; None adds nothing
 
 
 class Segment(NamedTuple):
-    """Consecutive places of each row.
+    """Consecutive places of each row."""
 
-    Attributes:
-        encoding: (B, L, 2 * hidden) of each place.
-        mask: (B, L) bool, False for padding.
-        prior: (B, L, D) logits that are added, or None.
-    """
-
-    encoding: Tensor
-    mask: Tensor
-    prior: Tensor | None
+    encoding: Tensor  # (B, L, 2 * hidden) of each place
+    mask: Tensor  # (B, L) bool, False for padding
+    prior: Tensor | None  # (B, L, D) logits that are added, or None
 
 
 class Seq2Seq(nn.Module):
@@ -120,16 +107,16 @@ class Seq2Seq(nn.Module):
         self.energy = nn.Linear(attention, 1, bias=False)
         self.place = nn.Linear(decoder + 2 * hidden, n_devices)
 
-    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> Encoded:
+    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> EncodedSequences:
         """Encode (S, M, width) sequences with (S, M) masks; ``row``: (B,) sequence of each row."""
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
         encoding, _ = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1]
         )
-        return Encoded(encoding, mask, row)
+        return EncodedSequences(encoding, mask, row)
 
-    def compute_logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
+    def compute_logits(self, encoded: EncodedSequences, devices: Tensor) -> Tensor:
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
@@ -149,7 +136,7 @@ class Seq2Seq(nn.Module):
     @torch.no_grad()
     def choose_devices(
         self,
-        encoded: Encoded,
+        encoded: EncodedSequences,
         allowed: Tensor | None,
         greedy: bool,
         memory: FreeMemory | None = None,
@@ -179,23 +166,26 @@ class Seq2Seq(nn.Module):
                 # deviation: devices that do not support the place are not chosen
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
-                # ours: nor those that have no room left
+                # nor, unlike in the paper, those that have no room left
                 if memory is not None:
                     logits = logits.masked_fill(~memory.mask(place, used), FORBIDDEN)
-                last = choose_device(logits, greedy)
+                if greedy:
+                    last = logits.argmax(dim=1)
+                else:
+                    last = torch.multinomial(logits.softmax(dim=1), 1)[:, 0]
                 if memory is not None:
                     used = memory.add(used, place, last)
                 choices.append(last)
         return torch.stack(choices, dim=1)
 
-    def cut_segment(self, encoded: Encoded, begin: int) -> Segment:
+    def cut_segment(self, encoded: EncodedSequences, begin: int) -> Segment:
         """Cut the segment that begins at a place out of every row."""
         places = slice(begin, begin + self.segment)
         row = encoded.row
         prior = None if encoded.prior is None else encoded.prior[:, places][row]
         return Segment(encoded.encoding[:, places][row], encoded.mask[:, places][row], prior)
 
-    def initial_state(self, encoded: Encoded) -> State:
+    def initial_state(self, encoded: EncodedSequences) -> State:
         """The decoder's state before the first place."""
         zeros = encoded.encoding.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
         return zeros, zeros
@@ -216,36 +206,20 @@ class Seq2Seq(nn.Module):
         return logits
 
 
-def choose_device(logits: Tensor, greedy: bool) -> Tensor:
-    """(B,) devices from (B, D) logits."""
-    if greedy:
-        return logits.argmax(dim=1)
-    return torch.multinomial(logits.softmax(dim=1), 1)[:, 0]
-
-
 @dataclass(frozen=True, eq=False)
 class AutoregressiveDevices:
-    """Devices of a sequence, each conditioned on those before it.
-
-    Attributes:
-        network: The network that chooses.
-        encoded: The encoded sequences.
-        weight: (B, M) bool, False for padding.
-        allowed: (B, M, D) bool, devices that may be chosen; None allows all.
-        memory: Restricts devices to those with room for each place; None does not.
-    """
+    """Devices of a sequence, each conditioned on those before it."""
 
     network: Seq2Seq
-    encoded: Encoded
-    weight: Tensor
-    allowed: Tensor | None = None
-    memory: FreeMemory | None = None
+    encoded: EncodedSequences
+    weight: Tensor  # (B, M) bool, False for padding
+    allowed: Tensor | None = None  # (B, M, D) bool, devices that may be chosen; None allows all
+    memory: FreeMemory | None = None  # allows devices with room for each place; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""
-        memory = self.memory
-        devices = self.network.choose_devices(self.encoded, self.allowed, deterministic, memory)
-        return devices * self.weight
+        where = self.allowed, deterministic, self.memory
+        return self.network.choose_devices(self.encoded, *where) * self.weight
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""

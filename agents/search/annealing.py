@@ -28,18 +28,20 @@ class Annealing(Search):
 
     Each batch has new moves from the current placement, and the first acceptable one is accepted.
     After ``patience`` evaluations without a new best placement, the search continues from a copy of
-    the best one after ``N_KICKS`` random moves. ``temperature=(0, 0)`` makes it hill climbing.
+    the best one after ``N_KICKS`` random moves.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        horizon: Number of evaluations over which the temperature falls; None takes that of the
-            first ``learn``.
-        starts: (k, n_units) initial placements, of which the fastest is the first current one; None
-            samples one.
+        start: See ``propose_starts``. The fastest of these placements is the first current one.
+        horizon: Evaluations over which the temperature falls; None takes those of the first learn.
         temperature: Initial and final temperature, in log speed-up.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
+
+    Raises:
+        UserError: The start is unknown.
+        PlacementMismatchError: The placement is of another model or other devices.
     """
 
     joint = True
@@ -48,8 +50,8 @@ class Annealing(Search):
         self,
         env: gym.Env[Any, Any],
         seed: int,
+        start: str = HEURISTICS,
         horizon: int | None = None,
-        starts: IntArray | None = None,
         temperature: tuple[float, float] = TEMPERATURE,
         batch: int = 2,
         patience: int = 300,
@@ -57,13 +59,15 @@ class Annealing(Search):
         super().__init__(env, seed)
         self.horizon, self.temperature = horizon, temperature
         self.batch, self.patience = batch, patience
-        starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
+        starts = propose_starts(env, start)
+        if starts is None:
+            starts = random_blocks(self.problem, self.rng)[None]
         self.starts = extend_starts(self.base, starts)
         self.moves = Moves(self.base, self.rng)
         self.current: IntArray = self.starts[0]
         self.speedup = 0.0
         self.proposed_hashes: set[str] = set()
-        self.record, self.record_at = 0.0, 0
+        self.record_speedup, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
         """Evaluate ``total_timesteps`` more placements; see ``Search.learn``."""
@@ -73,8 +77,6 @@ class Annealing(Search):
 
     def improve(self, end: int) -> None:
         """Evaluate the starts, or one batch of moves."""
-        # All starts are evaluated, within the budget, and the fastest is the first current
-        # placement.
         if not self.speedup:
             placements, speedups = self.evaluate(self.starts[: end - self.evaluations])
             self.current, self.speedup = placements[speedups.argmax()], float(speedups.max())
@@ -112,8 +114,8 @@ class Annealing(Search):
 
     def restart_if_stuck(self) -> None:
         """Continue from a changed copy of the best placement after ``patience`` evaluations."""
-        if self.best_speedup > self.record:
-            self.record, self.record_at = self.best_speedup, self.evaluations
+        if self.best_speedup > self.record_speedup:
+            self.record_speedup, self.record_at = self.best_speedup, self.evaluations
         elif self.evaluations - self.record_at >= self.patience:
             self.record_at = self.evaluations
             # With an infeasible speed-up, any move from the changed copy is accepted.
@@ -128,34 +130,6 @@ class Annealing(Search):
             return 0.0
         progress = min(self.evaluations / (self.horizon or 1), 1.0)
         return float(start * (final / start) ** progress)
-
-
-def annealing(
-    env: gym.Env[Any, Any],
-    seed: int,
-    start: str = HEURISTICS,
-    horizon: int | None = None,
-    temperature: tuple[float, float] = TEMPERATURE,
-    batch: int = 2,
-    patience: int = 300,
-) -> Annealing:
-    """Make simulated annealing.
-
-    Args:
-        env: As for ``Search``.
-        seed: As for ``Search``.
-        start: See ``propose_starts``.
-        horizon: Evaluations over which the temperature falls; None takes those of the first learn.
-        temperature: Initial and final temperature, in log speed-up.
-        batch: Moves that are evaluated together.
-        patience: Evaluations without a new best placement before a restart.
-
-    Raises:
-        UserError: The start is unknown.
-        PlacementMismatchError: The placement is of another model or other devices.
-    """
-    starts = propose_starts(env, start)
-    return Annealing(env, seed, horizon, starts, temperature, batch, patience)
 
 
 def hill_climb(
@@ -178,4 +152,4 @@ def hill_climb(
         UserError: The start is unknown.
         PlacementMismatchError: The placement is of another model or other devices.
     """
-    return annealing(env, seed, start, None, (0.0, 0.0), batch, patience)
+    return Annealing(env, seed, start, None, (0.0, 0.0), batch, patience)

@@ -28,9 +28,8 @@ class SearchAgent(Search):
     """Evaluates the proposals of ``AnytimeSearch`` under the environment's own schedule and costs.
 
     Where latencies are measured, the costs are a profile with errors: after the first evaluations,
-    every second one is a move from the fastest measured placement. No placement
-    is evaluated twice, so ``learn`` may end early on a small problem. Calling it again continues
-    the search.
+    every second one is a move from the fastest measured placement. No placement is evaluated twice,
+    so ``learn`` may end early on a small problem. Calling it again continues the search.
 
     Args:
         env: The environment that evaluates placements.
@@ -63,8 +62,8 @@ class SearchAgent(Search):
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         limit = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else now_s() + self.seconds
-        # A time limit is part of the search: each call with one starts it again, from its
-        # incumbents.
+        # A time limit is part of the search: each call with one starts it again, from the best
+        # placements so far.
         if self.proposals is None or self.seconds is not None:
             self.proposals = self.search.propose(end)
         while self.evaluations < limit and now_s() < end:
@@ -77,16 +76,19 @@ class SearchAgent(Search):
 
     def choose(self, proposals: Iterator[IntArray]) -> IntArray | None:
         """The (n_units,) placement to evaluate next; None if there is nothing new."""
-        moves = self.moves if self.evaluations >= N_TRUSTED and self.evaluations % 2 else None
-        placement = None if moves is None else self.move(moves)
+        placement = None
+        if self.evaluations >= N_TRUSTED and self.evaluations % 2:
+            placement = self.move()
         if placement is None:
             placement = next((proposal for proposal in proposals if self.is_new(proposal)), None)
-        return self.move(self.moves) if placement is None and self.moves is not None else placement
+        return self.move() if placement is None else placement
 
-    def move(self, moves: Moves) -> IntArray | None:
-        """A new placement that is a move away from the fastest one so far."""
+    def move(self) -> IntArray | None:
+        """A new placement, a move away from the fastest one so far; None if none is found."""
+        if self.moves is None:
+            return None
         for _ in range(MAX_ATTEMPTS):
-            (placement,) = moves.propose(self.assignment, 1)
+            (placement,) = self.moves.propose(self.assignment, 1)
             if self.is_new(placement):
                 return placement
         return None

@@ -1,7 +1,7 @@
 """Moves: changes of a placement that keep neighbouring units together, and of further decisions.
 
-The transfers of a single unit cost more than a better device saves, so that most moves take a run
-of the topological order, or units that are connected in the graph. Where the environment repairs
+The transfers of a single unit cost more than a better device saves: most moves take a run of the
+topological order, or units that are connected in the graph. Where the environment repairs
 placements, the moved units keep their device, and others leave it if it is full.
 """
 
@@ -27,9 +27,9 @@ class Moves:
     """Proposes changes of a row of decisions, see ``solvers.search.RandomMoves``.
 
     Of every ``screen`` random moves, it proposes the one whose repaired result has the lowest sum
-    of times and transfers. This is not the latency where devices work at the same time, but it
-    rejects clearly bad moves. Where placements are not repaired, infeasible moves are rejected,
-    too. Without any costs, every random move is proposed.
+    of times and transfers. That is not the latency where devices work at the same time, but it
+    rejects clearly bad moves; infeasible ones are rejected where placements are not repaired.
+    Without any costs, every random move is proposed.
 
     Where the environment has these decisions, other moves set a run of levels to one level, or all
     bits of a run of edges. The length of a run is at most the whole, and its logarithm is uniform.
@@ -69,9 +69,8 @@ class Moves:
         # A repair may undo a move entirely.
         price[(candidates == assignment).all(axis=1)] = np.inf
         if not self.env.repair and self.env.backend.limits_weights:
-            price[[bool(self.env.backend.infeasibility(candidate)) for candidate in candidates]] = (
-                np.inf
-            )
+            errors = [bool(self.env.backend.infeasibility(candidate)) for candidate in candidates]
+            price[errors] = np.inf
         return price
 
     def change_placement(self, assignment: IntArray, k: int) -> IntArray:

@@ -9,7 +9,6 @@ import numpy as np
 
 from agents.static import BestEvaluated
 from placement_gym.base import FloatArray, IntArray, parse_count
-from placement_gym.problem import Problem
 
 INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
@@ -31,7 +30,7 @@ class Search(BestEvaluated):
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         super().__init__(env, self.joint)
-        self.problem: Problem = self.base.problem
+        self.problem = self.base.problem
         self.rng = np.random.default_rng(seed)
         self.evaluations = 0
 

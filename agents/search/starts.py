@@ -12,8 +12,7 @@ import numpy as np
 from agents.static import saved
 from placement_gym.base import IntArray, UserError, is_file
 from placement_gym.envs import DevicePlacementEnv, placement_env
-from placement_gym.problem import FUSION, LEVELS, PRIORITY, Problem
-from placement_gym.problem.costs import CostTable
+from placement_gym.problem import FUSION, LEVELS, PRIORITY
 from placement_gym.solvers import (
     MANY_UNITS,
     Named,
@@ -44,8 +43,8 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 
     Args:
         env: The environment; nothing is evaluated.
-        start: ``"heuristics"``, see ``propose_heuristics``; ``"quick"``:
-            those that need no program; ``"random"``; or a placement file.
+        start: ``"heuristics"``, see ``propose_heuristics``; ``"quick"``, those of them that need no
+            program; ``"random"``; or a placement file.
 
     Raises:
         UserError: The start is unknown.
@@ -106,20 +105,15 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Nam
             feasible = env.repair_placements(candidates) if env.repair else candidates
             yield name, feasible[prices.total_ms(feasible).argmin()]
     if with_program and problem.n_units * len(problem.devices) ** 2 <= MANY_VARIABLES:
-        yield from solve_serial_program(problem, costs)
+        found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
+        if found is not None:
+            yield "milp", found
     for name, assignment in propose_single_devices(problem):
         yield name, problem.move_unsupported(assignment)
 
 
-def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[Named]:
-    """The serial program's placement at the root of its tree, if there is one."""
-    assignment = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
-    if assignment is not None:
-        yield "milp", assignment
-
-
 def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
-    """(k, width) starts: placements alone, and with levels and fusion by heuristics."""
+    """(k, width) starts of (k, n_units): without further decisions, and with heuristic ones."""
     if env.layout.alone:
         return starts
     rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
@@ -137,18 +131,14 @@ def rank_levels(env: DevicePlacementEnv) -> IntArray:
     return levels
 
 
-def chain_edges(env: DevicePlacementEnv) -> IntArray:
-    """(n_edges,) 1 where a unit has no other reader; fusing these never closes a cycle."""
-    quotient = env.problem.units.quotient
-    return (quotient.out_degree()[quotient.edge_index[0]] == 1).astype(np.int64)
-
-
 def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
     """(k, width) rows of (k, n_units) placements: levels by rank, and chains fused if asked."""
     parts = [placements]
     if PRIORITY in env.decisions:
         parts.append(np.tile(rank_levels(env), (len(placements), 1)))
     if FUSION in env.decisions:
-        edges = chain_edges(env) * fuse
-        parts.append(np.tile(edges, (len(placements), 1)))
+        # edges of units with one reader: fusing these never closes a cycle
+        quotient = env.problem.units.quotient
+        only = quotient.out_degree()[quotient.edge_index[0]] == 1
+        parts.append(np.tile(only.astype(np.int64) * fuse, (len(placements), 1)))
     return np.concatenate(parts, axis=1)

@@ -19,7 +19,6 @@ from placement_gym.solvers.programs import max_load, path_load
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
-HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
 """Readings beyond which only loads are bounded. Hand-tuned: as programs with order grow too large.
 """
@@ -51,8 +50,9 @@ def lower_bound(
         upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
     # Limits that a schedule ignores, or only charges for, must not enter a bound.
-    if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
-        problem = without_limits(problem)
+    if not semantics.limits_weights:
+        free = (replace(device, memory_bytes=None, weight_share=None) for device in problem.devices)
+        problem = replace(problem, devices=tuple(free))
     if not problem.possible.any(axis=1).all():  # programs would contain infinite times
         return Solution(None, np.inf, proven=False)
     if semantics.schedule == "serial":
@@ -77,7 +77,7 @@ def lower_bound(
     elif reaches(upper_ms, bound_ms):
         return Solution(None, bound_ms, proven=False)
     else:
-        # Without the known load: to refute all smaller ones took longer than to find its placement.
+        # The known load is not passed on: refuting all smaller ones took longer than finding it.
         solution = max_load(problem, costs, None, bound_ms, left_s)
     bound_ms = min(max(bound_ms, solution.bound_ms), upper_ms)
     return replace(solution, bound_ms=bound_ms, proven=False)
@@ -122,8 +122,7 @@ def bound_overlapping(
     end = started + time_limit_s
     beam = Beam(problem, costs, semantics, end, MERGE_TOLERANCE)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
-    # Each gives the highest bound of some best known values: the program of BERT's, beams of most
-    # others.
+    # Both are tried: the program has the highest bounds of BERT, beams those of most other models.
     for attempt in ("program", "wide"):
         left_s = end - now_s()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
@@ -175,9 +174,3 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     limit_memory(program, x, problem.unit_bytes[first], problem.memory)
     program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
-
-
-def without_limits(problem: Problem) -> Problem:
-    """The same problem on devices without memory limits."""
-    free = (replace(device, memory_bytes=None, weight_share=None) for device in problem.devices)
-    return replace(problem, devices=tuple(free))

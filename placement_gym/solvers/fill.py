@@ -49,7 +49,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     """
     check_choice("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])
-    share, unit_bytes = share_out(problem, costs, order, shares), problem.unit_bytes.copy()
+    share, unit_bytes = compute_shares(problem, costs, order, shares), problem.unit_bytes.copy()
     experts = find_experts(problem.units.names) if shares == "fit" else []
     for expert in experts:
         unit_bytes[expert] = 0.0
@@ -89,7 +89,7 @@ def place_expert(
             return
 
 
-def share_out(problem: Problem, costs: CostTable, order: IntArray, shares: str) -> FloatArray:
+def compute_shares(problem: Problem, costs: CostTable, order: IntArray, shares: str) -> FloatArray:
     """(n_devices,) bytes that each device takes at most."""
     limits = problem.limits_bytes
     sharing = order if costs.host.all() else order[~costs.host[order]]

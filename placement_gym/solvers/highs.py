@@ -94,7 +94,7 @@ class Solver:
         self.highs.setSolution(len(columns), columns.astype(np.int32), values)
 
     def pass_new_rows(self) -> None:
-        """Hand over the rows that were added to the program."""
+        """Pass on the rows that were added to the program."""
         new = self.program.n_rows - self.passed[0]
         if not new:
             return
@@ -116,7 +116,9 @@ class Solver:
             return Optimum(None, np.inf, np.inf, proven=False)
         proven = status == highspy.HighsModelStatus.kOptimal
         reached = info.objective_function_value
-        bound = info.mip_dual_bound if self.whole else reached if proven else -np.inf
+        bound = reached if proven else -np.inf
+        if self.whole:
+            bound = info.mip_dual_bound
         solution = highs.getSolution()
         best, objective = None, np.inf
         if info.primal_solution_status == FEASIBLE_STATUS:

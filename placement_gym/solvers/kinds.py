@@ -32,7 +32,7 @@ def interchangeable_devices(
         groups.setdefault(key, []).append(device)
     if transfer_ms is None:
         return list(groups.values())
-    return [part for group in groups.values() for part in _split_by_links(group, transfer_ms)]
+    return [part for group in groups.values() for part in split_by_links(group, transfer_ms)]
 
 
 def previous_alike(kinds: list[list[int]]) -> IntArray:
@@ -43,7 +43,7 @@ def previous_alike(kinds: list[list[int]]) -> IntArray:
     return previous
 
 
-def _split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
+def split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
     """Parts of a group in which any two devices can be exchanged without changing a transfer."""
     parts: list[list[int]] = []
     for device in group:

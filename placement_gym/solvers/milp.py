@@ -50,11 +50,11 @@ def serial_program(
         if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         assignment = read_assignment(result.values, x)
-        if problem.infeasibility(assignment) and in_time:  # by less than the solver's tolerance
+        if problem.infeasibility(assignment):  # by less than the solver's tolerance
+            if not in_time:
+                return Solution(best, bound_ms, proven=False)
             exclude(program, x, assignment)
             continue
-        if problem.infeasibility(assignment):
-            return Solution(best, bound_ms, proven=False)
         # The program counts one submodel per device: the true latency may be higher.
         latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
         if latency_ms < best_ms:
@@ -99,7 +99,7 @@ def add_placement(
     """Add variables that place every unit once, within support and memory limits.
 
     Args:
-        program: What they are added to.
+        program: The program.
         problem: Units, devices, support and memory limits.
         cost: (n_units, n_devices) in the objective, or one for all.
         whole: Whether a unit must not be divided.

@@ -17,7 +17,7 @@ MAX_ASSIGNMENTS = 2**16
 def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
     """Give each model of a union a device such that the largest load is as small as it can be.
 
-    No tensor moves, so that a device's load is the sum of what its models take in a round. Of
+    No tensor moves, so a device's load is the sum of what its models take in a round. Of
     equal loads the first one in the order of devices is taken; a single model gets its best device.
 
     Returns:
@@ -42,8 +42,8 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
         if not problem.infeasibility(assignment):
             return assignment
     raise UserError(
-        "no device holds and runs a whole model beside the others: use an agent that splits "
-        "models, as search, or raise the limits"
+        "whole models do not all fit on the devices: use an agent that splits models, as search, "
+        "or raise the limits"
     )
 
 

@@ -15,27 +15,17 @@ runs move one after another, and the time does not grow with the square of the n
 
 
 class RepairTerms(NamedTuple):
-    """Arrays that decide which unit goes where.
+    """Arrays that decide which unit goes where."""
 
-    Attributes:
-        size: (n_units,) bytes.
-        limit: (n_devices,) bytes, infinite without a limit; that of its pool if it shares one.
-        owner: (n_devices,) the first device of those that share its memory, mostly itself.
-        price: (n_units, n_devices) ms, infinite where the device does not run the unit.
-        first: (n_units + 1,) where each unit's links begin.
-        other: (n_links,) the unit at the other end.
-        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
-        by_size: (n_units,) units, largest first.
-    """
-
-    size: FloatArray
+    size: FloatArray  # (n_units,) bytes
+    # (n_devices,) bytes, infinite without a limit; that of its pool if it shares one
     limit: FloatArray
-    owner: IntArray
-    price: FloatArray
-    first: IntArray
-    other: IntArray
-    link_ms: FloatArray
-    by_size: IntArray
+    owner: IntArray  # (n_devices,) the first device of those that share its memory, mostly itself
+    price: FloatArray  # (n_units, n_devices) ms, infinite where the device does not run the unit
+    first: IntArray  # (n_units + 1,) where each unit's links begin
+    other: IntArray  # (n_links,) the unit at the other end
+    link_ms: FloatArray  # (n_links, n_devices, n_devices) transfer by own device and the other's
+    by_size: IntArray  # (n_units,) units, largest first
 
 
 @kernel
@@ -195,7 +185,7 @@ def move_units(
         move(terms, u, there, place, room)
         if room[here] >= 0.0:
             return
-        # Only a neighbour's move can lower a rank, so that these alone are ranked again.
+        # Only a neighbour's move can lower a rank, so these alone are ranked again.
         for link in range(terms.first[u], terms.first[u + 1]):
             v = terms.other[link]
             if may_leave[v] and room[place[v]] < 0.0:
@@ -262,7 +252,7 @@ def choose_run(
     best = (0, 0, -1, np.inf)
     begin = signed(0)
     # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
-    # so that it is mostly connected.
+    # so it is mostly connected.
     while begin < len(place):
         end = begin + 1
         while end < len(place) and place[end] == place[begin]:

@@ -7,70 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement_gym.base import BoolArray, FloatArray, IntArray
-from placement_gym.graph import Tensors, Units
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.tasks import Tasks
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
-    """Costs of having two units on different devices, stored at both of them.
+class RepairPrices:
+    """Costs that a repair minimises: times, and links between units, stored at both ends.
 
     Attributes:
+        unit_ms: (n_units, n_devices) time of each unit.
         first: (n_units + 1,) where each unit's links begin.
         other: (n_links,) the unit at the other end.
-        ms: (n_links, n_devices, n_devices) by own device and the other's.
+        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
     """
 
+    unit_ms: FloatArray
     first: IntArray
     other: IntArray
-    ms: FloatArray
+    link_ms: FloatArray
 
     @classmethod
-    def of(cls, units: Units, costs: CostTable) -> Links:
-        """By the times of transfers."""
-        tasks = Tasks.of_units(units, costs)
-        return cls.of_tensors(tasks.tensors, tasks.transfer_ms, len(units))
+    def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
+        """By a cost table, or without one by the bytes that are moved between devices.
 
-    @classmethod
-    def by_bytes(cls, problem: Problem) -> Links:
-        """By the sizes of tensors, between any two devices."""
-        tensors, apart = problem.units.quotient.tensors, 1.0 - np.eye(len(problem.devices))
-        return cls.of_tensors(tensors, tensors.size_bytes[:, None, None] * apart, problem.n_units)
-
-    @classmethod
-    def of_tensors(cls, tensors: Tensors, transfer_ms: FloatArray, n_units: int) -> Links:
-        """One link for each reading of a tensor; its readers share the price of the transfer."""
+        Each reading of a tensor is a link; its readers share the price of the transfer.
+        """
+        if costs is None:
+            tensors, apart = problem.units.quotient.tensors, 1.0 - np.eye(len(problem.devices))
+            unit_ms = np.zeros(problem.supported.shape)
+            transfer_ms = tensors.size_bytes[:, None, None] * apart
+        else:
+            tasks = Tasks.of_units(problem.units, costs)
+            tensors, unit_ms, transfer_ms = tasks.tensors, tasks.ms, tasks.transfer_ms
         tensor, reader = tensors.readings()
         maker = tensors.source[tensor]
         shared_ms = transfer_ms[tensor] / np.bincount(tensor)[tensor][:, None, None]
         own = np.concatenate([maker, reader])
         order = np.argsort(own, kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=n_units))])
-        ms = np.concatenate([shared_ms, shared_ms.transpose(0, 2, 1)])[order]
+        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=problem.n_units))])
         other = np.concatenate([reader, maker])[order]
-        return cls(first.astype(np.int64), other, np.ascontiguousarray(ms))
-
-
-@dataclass(frozen=True, eq=False)
-class RepairPrices:
-    """Costs that a repair minimises.
-
-    Attributes:
-        unit_ms: (n_units, n_devices) time of each unit.
-        links: What transfers cost.
-    """
-
-    unit_ms: FloatArray
-    links: Links
-
-    @classmethod
-    def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
-        """By a cost table, or without one by the bytes that are moved between devices."""
-        if costs is None:
-            return cls(np.zeros(problem.supported.shape), Links.by_bytes(problem))
-        return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
+        link_ms = np.concatenate([shared_ms, shared_ms.transpose(0, 2, 1)])[order]
+        return cls(unit_ms, first.astype(np.int64), other, np.ascontiguousarray(link_ms))
 
     def total_ms(self, assignments: IntArray) -> FloatArray:
         """(k,) sums of times and transfers of (k, n_units) placements.
@@ -79,8 +58,7 @@ class RepairPrices:
         """
         from placement_gym.solvers.repair_kernel import price_batch
 
-        links = self.links
-        return price_batch(assignments, self.unit_ms, links.first, links.other, links.ms)
+        return price_batch(assignments, self.unit_ms, self.first, self.other, self.link_ms)
 
 
 def repair(
@@ -113,16 +91,15 @@ def repair(
     from placement_gym.solvers.repair_kernel import RepairTerms, repair_batch
 
     problem.check(assignments)
-    links = prices.links
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         problem.memory.owner,
         # An unsupported device is infinitely expensive, so that the kernel needs no other test.
         np.ascontiguousarray(np.where(problem.supported, prices.unit_ms, np.inf)),
-        links.first,
-        links.other,
-        links.ms,
+        prices.first,
+        prices.other,
+        prices.link_ms,
         np.argsort(-problem.unit_bytes, kind="stable"),
     )
     # One row of False serves all placements.

@@ -16,21 +16,13 @@ from placement_gym.schedules import upward_rank
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Units, or operators where units depend on each other in a cycle.
+    """Units, or operators where units depend on each other in a cycle."""
 
-    Attributes:
-        unit: (n_tasks,) the unit of each task.
-        ms: (n_tasks, n_devices) times.
-        tensors: What tasks read from each other; its sources and readers are tasks.
-        tensor: (n_tensors,) index of each tensor in the operator graph and its cost table.
-        transfer_ms: (n_tensors, n_devices, n_devices) time to move each tensor.
-    """
-
-    unit: IntArray
-    ms: FloatArray
-    tensors: Tensors
-    tensor: IntArray
-    transfer_ms: FloatArray
+    unit: IntArray  # (n_tasks,) the unit of each task
+    ms: FloatArray  # (n_tasks, n_devices) times
+    tensors: Tensors  # what tasks read from each other; its sources and readers are tasks
+    tensor: IntArray  # (n_tensors,) index of each tensor in the operator graph and its cost table
+    transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices) time to move each tensor
 
     @classmethod
     def of_units(cls, units: Units, costs: CostTable) -> Tasks:

@@ -76,9 +76,9 @@ def test_the_teacher_is_list_scheduling_by_the_longest_path() -> None:
     schedules = Schedules(graph, 1, respect_memory=True)
     for _ in range(len(graph)):
         node = mark_largest(graph.down, schedules.candidates).argmax(axis=1)
-        offer = schedules.offer(node)
-        best = mark_earliest(offer, graph.ms[node], offer.allowed, "finish")
-        schedules.add(node, best.argmax(axis=1), offer.start)
+        choices = schedules.describe_devices(node)
+        best = mark_earliest(choices, graph.ms[node], "finish")
+        schedules.add(node, best.argmax(axis=1), choices.start)
     expected = critical_path(env.problem, env.cost_table())
     assert schedules.device[0].tolist() == expected.tolist()
 
@@ -93,7 +93,7 @@ def test_the_own_schedule_counts_waits_for_inputs() -> None:
     for _ in range(len(graph)):
         node = mark_largest(graph.down, schedules.candidates).argmax(axis=1)
         device = forced[np.arange(8), graph.unit[node]]
-        schedules.add(node, device, schedules.offer(node).start)
+        schedules.add(node, device, schedules.describe_devices(node).start)
     reached = env.backend.evaluate_batch(forced).speedup
     expected = env.reference.reference_ms / reached
     assert schedules.length_ms() == pytest.approx(expected, rel=1e-6)
@@ -202,7 +202,7 @@ def test_a_unit_takes_its_memory_once() -> None:
     vars(graph.problem).update(unit_bytes=np.array([6.0, 1.0]), limits_bytes=np.full(2, 10.0))
     schedules, free = Schedules(graph, 1, respect_memory=True), []
     for node in range(3):
-        offer = schedules.offer(np.array([node]))
+        offer = schedules.describe_devices(np.array([node]))
         free.append(offer.features[0, 0, 7])
         schedules.add(np.array([node]), np.array([0]), offer.start)
     assert free == pytest.approx([0.4, 0.3, 0.3])
@@ -220,10 +220,10 @@ def test_schedules_offer_what_is_left_of_a_pool() -> None:
     graph = TaskGraph.of(problem, diamond_costs(problem))
     schedules = Schedules(graph, 1, respect_memory=True)
     for node, device in ((0, 0), (1, 1)):
-        offer = schedules.offer(np.array([node]))
+        offer = schedules.describe_devices(np.array([node]))
         assert offer.allowed[0].tolist() == [True, True, True]
         schedules.add(np.array([node]), np.array([device]), offer.start)
-    assert schedules.offer(np.array([2])).allowed[0].tolist() == [False, False, True]
+    assert schedules.describe_devices(np.array([2])).allowed[0].tolist() == [False, False, True]
 
 
 def test_unknown_settings_are_refused() -> None:

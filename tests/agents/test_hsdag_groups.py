@@ -32,7 +32,7 @@ def test_likelihoods_of_groups_and_devices_sum_to_one() -> None:
     n_edges, total = int(devices.valid.sum()), 0.0
     for keep in product((False, True), repeat=n_edges):
         padding = [False] * (devices.valid.shape[1] - n_edges)
-        given = devices.given(torch.tensor([[*keep, *padding]]))
+        given = devices.place_groups(torch.tensor([[*keep, *padding]]))
         (deciding,) = given.weight[0].nonzero(as_tuple=True)
         shares = given.log_probs[0, deciding].exp().sum(dim=1)
         torch.testing.assert_close(shares, torch.ones_like(shares))

@@ -20,7 +20,7 @@ from agents.doppler.doppler import Doppler
 from agents.doppler.networks import DevicePolicy, NodePolicy
 from agents.gdp import GOPolicy, UnitPPO
 from agents.gdp import make as go
-from agents.gdp.networks import Attention, GraphSAGE, Modulated
+from agents.gdp.networks import Attention, GraphSAGE, ModulatedLinear
 from agents.gdp.stages import DecisionStages
 from agents.placeto import PlacetoPolicy
 from agents.placeto import make as placeto_agent
@@ -31,8 +31,8 @@ from agents.rnn import HDPPolicy, RNNPolicy
 from agents.rnn import make as recurrent
 from agents.rnn import make_hierarchical as hierarchical
 from agents.rnn import policy as rnn
+from agents.rnn.groups import Grouper
 from agents.rnn.networks import Seq2Seq, UnitFeatures
-from agents.rnn.policy import Grouper
 
 PRESETS = ("paper", "rl")
 METHODS: dict[str, LearnedAgent] = {
@@ -57,7 +57,7 @@ FORWARD: dict[str, Steps] = {
         *((Seq2Seq, "encode"), (Seq2Seq, "attend")),
     ],
     "gdp": [
-        *((GraphSAGE, "forward"), (Modulated, "fold"), (Attention, "forward")),
+        *((GraphSAGE, "forward"), (ModulatedLinear, "fold"), (Attention, "forward")),
         (DecisionStages, "forward"),
     ],
     "doppler": [(NodePolicy, "forward"), (DevicePolicy, "forward")],

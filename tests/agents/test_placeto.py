@@ -322,7 +322,7 @@ def test_a_loaded_model_starts_from_the_best_of_its_training(tmp_path: Path) -> 
     model = make(environment(start="best"), 0).learn(60)
     model.save(tmp_path / "model.zip")
     best = model.env.get_attr("best")[0][1]
-    np.testing.assert_array_equal(Placeto.load(tmp_path / "model.zip").rehearsal.start, best)
+    np.testing.assert_array_equal(Placeto.load(tmp_path / "model.zip").dry_run.start, best)
 
 
 def test_a_measured_model_predicts_after_loading_without_measuring(

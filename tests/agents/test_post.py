@@ -53,7 +53,7 @@ def test_cross_entropy_takes_the_frequencies_among_the_best(constants: Any) -> N
 def test_frequencies_are_counted_on_the_device_of_the_policy() -> None:
     model = post()
     model.device = torch.device("meta")
-    assert model.count([(0.0, np.zeros(7))]).device == model.device
+    assert model.count_devices([np.zeros(7)]).device == model.device
 
 
 def test_cross_entropy_waits_for_a_whole_population() -> None:

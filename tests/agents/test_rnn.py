@@ -16,9 +16,8 @@ from agents.common import PlacementMemory, UnitCategorical
 from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
+from agents.rnn.groups import GroupedDevices, UnitGroups, order_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
-from agents.rnn.places import Places, order_groups
-from agents.rnn.policy import GroupedDevices
 from placement_gym.envs.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -110,8 +109,8 @@ def test_groups_come_in_the_order_of_their_first_units() -> None:
     groups = torch.tensor([[5, 2, 5, 0, 2], [1, 1, 1, 0, 0]])
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     places = order_groups(groups, mask)
-    assert places.place.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
-    assert places.is_place.tolist() == [[True, True, True], [True, False, False]]
+    assert places.group.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
+    assert places.is_group.tolist() == [[True, True, True], [True, False, False]]
 
 
 def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
@@ -121,13 +120,13 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
     mask = torch.ones(5, 6, dtype=torch.bool)
     groups: list[Tensor] = []
 
-    def place_groups(drawn: Places) -> AutoregressiveDevices:
-        groups.append(drawn.place)
-        inputs, taken = torch.zeros(*drawn.is_place.shape, WIDTH), drawn.is_place
+    def place_groups(drawn: UnitGroups) -> AutoregressiveDevices:
+        groups.append(drawn.group)
+        inputs, taken = torch.zeros(*drawn.is_group.shape, WIDTH), drawn.is_group
         return AutoregressiveDevices(net, net.encode(inputs, taken, torch.arange(5)), taken)
 
     choice = GroupedDevices(
-        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask
+        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask, 31
     )
     devices = choice.get_actions()
     for row, place in enumerate(groups[0]):

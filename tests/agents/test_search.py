@@ -11,7 +11,7 @@ import pytest
 
 import placement_gym  # noqa: F401  registers the environments
 from agents.search import Search
-from agents.search.annealing import Annealing, annealing, hill_climb
+from agents.search.annealing import Annealing, hill_climb
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.bench.run import AgentSpec, BenchEnv, load_agent, run_agent
 from placement_gym.bench.run.budget import BudgetedBackend
@@ -19,7 +19,7 @@ from placement_gym.envs import placement_env
 from placement_gym.problem import Placement
 from placement_gym.solvers import minimum_cut
 
-MAKERS = {"hill-climb": hill_climb, "annealing": annealing}
+MAKERS = {"hill-climb": hill_climb, "annealing": Annealing}
 ALL = pytest.mark.parametrize("name", list(MAKERS))
 
 
@@ -94,7 +94,7 @@ def test_starts_count_as_evaluations() -> None:
 
 
 def test_a_search_without_progress_goes_on_from_a_changed_best() -> None:
-    search = Annealing(environment("tiny"), 0, temperature=(0.0, 0.0), patience=20)
+    search = Annealing(environment("tiny"), 0, "random", temperature=(0.0, 0.0), patience=20)
     search.learn(60)
     moved_away = 0
     for _ in range(40):
@@ -120,13 +120,15 @@ def test_annealing_goes_on_from_the_fastest_of_its_starts() -> None:
     problem = placement_env(env).problem
     starts = np.stack([problem.single(device) for device in range(2)])
     for given in (starts, starts[::-1]):
-        search = Annealing(env, 0, starts=given.copy()).learn(2)
+        search = Annealing(env, 0)
+        search.starts = given.copy()
+        search.learn(2)
         assert search.current.tolist() == search.assignment.tolist()
 
 
 def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(ValueError, match="'heuristics', 'quick', 'random' or a pl"):
-        annealing(environment(), 0, start="worst")
+        Annealing(environment(), 0, start="worst")
 
 
 def test_hill_climbing_never_takes_a_slower_placement() -> None:
@@ -144,7 +146,7 @@ def test_hill_climbing_never_takes_a_slower_placement() -> None:
 def test_annealing_accepts_slower_placements_as_metropolis_does(
     heat: float, share: float, tries: int
 ) -> None:
-    search = Annealing(environment("tiny"), 0, temperature=(heat, heat), batch=1)
+    search = Annealing(environment("tiny"), 0, "random", temperature=(heat, heat), batch=1)
     search.learn(1)
     accepted = 0
 
@@ -161,7 +163,7 @@ def test_annealing_accepts_slower_placements_as_metropolis_does(
 
 
 def test_annealing_cools_down_over_its_horizon() -> None:
-    search = Annealing(environment(), 0, horizon=100, temperature=(0.05, 0.0005))
+    search = Annealing(environment(), 0, "random", horizon=100, temperature=(0.05, 0.0005))
     before = search.find_temperature()
     search.learn(100)
     assert before == pytest.approx(0.05)
@@ -175,7 +177,7 @@ def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
     wanted = np.arange(base.problem.n_units) % 2
     file = tmp_path / "plan.json"
     Placement.of(base.problem, wanted).save(file)
-    search = annealing(env, 0, start=str(file)).learn(1)
+    search = Annealing(env, 0, start=str(file)).learn(1)
     assert (search.assignment == wanted).all()
     assert (load_agent("saved")(env, 0, file=str(file)).assignment == wanted).all()
     with pytest.raises(ValueError, match=r"no placement file .*absent"):

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from vector_play import same_play
 
-from agents.search.annealing import annealing
+from agents.search.annealing import Annealing
 from agents.solvers import heft, milp
 from placement_gym.base import UserError
 from placement_gym.bench import compare
@@ -149,7 +149,7 @@ def test_annealing_finds_the_best_of_all_decisions() -> None:
     env = joint(schedule="event", devices="cpu+igpu")
     placements = np.array(list(product(range(2), repeat=env.problem.n_units)))
     alone = env.evaluate_batch(placements)[1].speedup.max()
-    search = annealing(env, 0, start="random")
+    search = Annealing(env, 0, start="random")
     search.learn(400)
     assert search.best_speedup > alone
     action, _ = search.predict(env.reset()[0])

@@ -14,7 +14,6 @@ from placement_gym.graph import group
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers import RepairPrices, repair
-from placement_gym.solvers.repairs import Links
 
 CASES = range(30)
 
@@ -35,10 +34,11 @@ def random_case(seed: int, slack: float | None = None) -> tuple[Problem, RepairP
     supported = rng.random((n, n_devices)) < 0.9
     supported[:, 0] = True
     problem = Problem(group(graph, "op"), devices, supported)
-    links = Links.by_bytes(problem)
+    prices = RepairPrices.of(problem, None)
     # whole numbers have exact sums: up to 12 readers share a price of 27720
-    links = replace(links, ms=np.round(links.ms * 27.72) * rng.integers(0, 3))
-    prices = RepairPrices(rng.integers(0, 9, (n, n_devices)) * 10_000.0, links)
+    link_ms = np.round(prices.link_ms * 27.72) * rng.integers(0, 3)
+    unit_ms = rng.integers(0, 9, (n, n_devices)) * 10_000.0
+    prices = replace(prices, link_ms=link_ms, unit_ms=unit_ms)
     blocks = np.sort(rng.integers(0, n_devices, (20, n)), axis=1)
     scattered = rng.integers(0, n_devices, (20, n))
     return problem, prices, np.where(rng.random((20, 1)) < 0.5, blocks, scattered)
@@ -95,7 +95,7 @@ def chain_problem(limits: list[int], sizes: list[int]) -> Problem:
 def unlinked(unit_ms: list[list[float]]) -> RepairPrices:
     """Prices of units on two devices; transfers cost nothing."""
     first = np.zeros(len(unit_ms) + 1, dtype=np.int64)
-    return RepairPrices(np.array(unit_ms), Links(first, first[:0], np.empty((0, 2, 2))))
+    return RepairPrices(np.array(unit_ms), first, first[:0], np.empty((0, 2, 2)))
 
 
 def test_the_end_of_a_run_leaves_and_not_its_middle() -> None:
@@ -139,5 +139,6 @@ def test_an_invalid_placement_is_refused() -> None:
 
 def test_price_is_the_serial_sum_if_tensors_have_one_reader() -> None:
     problem = chain_problem([100, 100], [1, 1, 1])
-    prices = RepairPrices(np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]]), Links.by_bytes(problem))
+    times_ms = np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]])
+    prices = replace(RepairPrices.of(problem, None), unit_ms=times_ms)
     assert prices.total_ms(np.array([[0, 1, 1], [0, 1, 0]])).tolist() == [1041.0, 2025.0]

@@ -21,7 +21,7 @@ class SlowRepair:
     """
 
     def __init__(self, problem: Problem, prices: RepairPrices) -> None:
-        self.problem, self.links = problem, prices.links
+        self.problem, self.prices = problem, prices
         self.size, self.limit = problem.unit_bytes, problem.limits_bytes
         self.ms = np.where(problem.supported, prices.unit_ms, np.inf)
 
@@ -145,9 +145,9 @@ class SlowRepair:
 
     def total(self, place: IntArray) -> float:
         """Sum of times and links."""
-        own = np.repeat(np.arange(len(place)), np.diff(self.links.first))
-        ends = place[own], place[self.links.other]
-        links = self.links.ms[(np.arange(len(own)), *ends)].sum() / 2
+        own = np.repeat(np.arange(len(place)), np.diff(self.prices.first))
+        ends = place[own], place[self.prices.other]
+        links = self.prices.link_ms[(np.arange(len(own)), *ends)].sum() / 2
         return float(self.ms[np.arange(len(place)), place].sum() + links)
 
 

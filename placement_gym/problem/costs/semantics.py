@@ -58,6 +58,11 @@ class Semantics:
     memory: str = "static"
     memory_penalty_ms_per_gb: float | None = None
 
+    @property
+    def limits_weights(self) -> bool:
+        """True if weights above a device's limit make a placement infeasible."""
+        return self.memory in ("static", "lifetime") and self.memory_penalty_ms_per_gb is None
+
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)

@@ -9,14 +9,12 @@ result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base import FloatArray, IntArray, now_s
+from placement_gym.base import Int32, IntArray, now_s
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable, Semantics
 from placement_gym.schedules import Simulator
@@ -36,7 +34,7 @@ from placement_gym.solvers.beams.expansion import (
     expand,
     merge_alike,
 )
-from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
+from placement_gym.solvers.beams.frontier import Frontier, find_tiny
 from placement_gym.solvers.beams.potentials import Potentials, find_tails
 from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.programs import MAX_TASKS
@@ -46,6 +44,9 @@ WIDTHS = (1_000, 4_000, 16_000, 64_000)
 last."""
 MERGE_TOLERANCE = 3e-6
 """Relative difference of values that merging ignores. Hand-tuned: far below a gap that matters."""
+MAX_STATES = 100_000
+"""Assignments of devices to live tasks in one table of potentials, at most. Hand-tuned: for memory.
+"""
 
 
 class Beam:
@@ -54,11 +55,20 @@ class Beam:
     The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
     is a lower bound.
 
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: Of an event or list schedule.
+        end: When to stop looking for prices, by ``now_s``.
+        merged: Partial placements are merged if no time or bytes of one exceeds the other's by more
+            than this share of ``bound_ms`` or of the limit. This lowers bounds a little; zero keeps
+            them.
+
     Attributes:
-        grower: What searches; None if too many tasks are live at a time.
+        searchable: False if too many tasks are live at a time, or the time was up too early.
         bound_ms: Lower bound of the path-load program.
         exhausted: Whether the last search dropped nothing that could have become faster than its
-            result, so that a wider search would find nothing better.
+            result, so a wider search would find nothing better.
     """
 
     def __init__(
@@ -71,48 +81,92 @@ class Beam:
     ) -> None:
         self.problem, self.costs, self.order = problem, costs, semantics.order
         self.ordered, self.merged = semantics.schedule == "list", merged
-        self.exhausted, self.bound_ms = False, 0.0
-        tasks = Tasks.of_operators(problem.units, costs)
+        self.exhausted, self.bound_ms, self.searchable = False, 0.0, False
+        tasks, n_devices = Tasks.of_operators(problem.units, costs), len(problem.devices)
         tiny = find_tiny(problem, tasks)
-        self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
-        order = list_order(tasks, semantics.order)
-        self.frontier = Frontier.of(problem, self.tasks, order, tiny)
-        self.grower = self.find_grower(end)
-
-    def find_grower(self, end: float) -> Grower | None:
-        """Make the search; None if too many tasks are live at a time, or the time is up before."""
-        problem, frontier, d = self.problem, self.frontier, len(self.problem.devices)
-        if not is_narrow(frontier, d) or len(self.tasks) > MAX_TASKS:
-            return None
+        self.tasks = replace(tasks, ms=np.where(np.any(tiny, axis=0)[:, None], 0.0, tasks.ms))
+        order = np.arange(len(tasks)) if semantics.order == "fifo" else tasks.rank_order()
+        self.frontier = frontier = Frontier.of(problem, self.tasks, order, tiny)
+        # few enough tasks are live at a time, on few enough devices
+        n_live = int(np.diff(frontier.first_live).max())
+        coded = frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
+        if not coded or n_devices**n_live > MAX_STATES or len(tasks) > MAX_TASKS:
+            return
         cuts, sets, self.bound_ms = find_prices(problem, self.tasks, end)
         if not sets:
-            return None
-        return Grower(
-            frontier,
-            Potentials.of(problem, frontier, cuts, sets),
-            problem.limits_bytes,
-            previous_alike(interchangeable_devices(problem, self.costs, self.tasks.transfer_ms)),
-            self.ordered,
-            self.merged,
-            self.bound_ms,
+            return
+        self.searchable = True
+        self.potentials = Potentials.of(problem, frontier, cuts, sets)
+        self.tail = find_tails(frontier)
+        self.alike = previous_alike(interchangeable_devices(problem, costs, tasks.transfer_ms))
+        # columns of `Layer.values`: finishes of slots and times when devices are free, bytes, the
+        # last finish, and what is derived from these
+        self.n_times = self.tail.shape[1] + n_devices
+        limited = np.isfinite(problem.limits_bytes)
+        n_derived = len(sets) + self.potentials.cuts.weight.shape[2]
+        self.tolerances = merged * np.concatenate(
+            [
+                np.full(self.n_times, self.bound_ms),
+                np.where(limited, problem.limits_bytes, 0.0),
+                [self.bound_ms],
+                np.zeros(n_derived),
+            ]
         )
+        # those in which a larger number is worse
+        bytes_at, latest = self.n_times + np.flatnonzero(limited), [self.n_times + n_devices]
+        self.compared = np.concatenate([np.arange(self.n_times), bytes_at, latest])
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
-        """Search once, as ``Grower.search``; the bound does not exceed ``upper_ms``."""
-        assert self.grower is not None
-        outcome = self.grower.search(width, upper_ms, end)
-        bound_ms = min(outcome.dropped_ms, outcome.least_ms)
+        """Search once, keeping ``width`` partial placements of each length.
+
+        Args:
+            width: Partial placements that are kept.
+            upper_ms: Only lower latencies are searched for, and the bound does not exceed it.
+            end: When to stop, by ``now_s``.
+        """
         self.exhausted = False
-        if outcome.devices is None:
-            return Solution(None, bound_ms, proven=False)
-        self.exhausted = outcome.dropped_ms >= outcome.least_ms and not self.merged
+        layer, dropped_ms = Layer.empty(len(self.tolerances)), upper_ms
+        steps: list[tuple[Int32, NDArray[np.int8]]] = []
+        for k in range(len(self.tasks)):
+            # A search that stops here has dropped everything that is left: its bound is theirs.
+            if now_s() > end:
+                return Solution(None, min(dropped_ms, float(layer.bound.min())), proven=False)
+            layer, least_ms = self.advance(k, layer, width, upper_ms)
+            dropped_ms = min(dropped_ms, least_ms)
+            if not len(layer.code):
+                return Solution(None, dropped_ms, proven=False)
+            steps.append((layer.parent, layer.device))
+        best = int(layer.bound.argmin())
+        least_ms = float(layer.bound[best])
+        bound_ms = min(dropped_ms, least_ms)
+        self.exhausted = dropped_ms >= least_ms and not self.merged
+        # the devices of the best complete placement, from the last layer back to the first
         assignment = np.empty(self.problem.n_units, dtype=np.int64)
-        assignment[self.tasks.unit[self.frontier.order]] = outcome.devices
+        for task, (parent, device) in zip(self.frontier.order[::-1], steps[::-1], strict=True):
+            assignment[self.tasks.unit[task]] = device[best]
+            best = int(parent[best])
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
         latency_ms = self.find_latency_ms(assignment)
         proven = self.exhausted and reaches(latency_ms, bound_ms)
         return Solution(assignment, min(bound_ms, latency_ms), proven)
+
+    def advance(self, k: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
+        """Place one more task; returns the best partial placements and the lowest bound dropped."""
+        frontier, potentials, limits = self.frontier, self.potentials, self.problem.limits_bytes
+        count, grown = expand(
+            frontier, potentials, self.tail, self.alike, limits, self.ordered, k, layer, upper_ms
+        )
+        layer = grown.take(slice(count))
+        by_code = np.lexsort((layer.bound, layer.code))
+        kept = merge_alike(
+            layer, by_code, self.compared, self.tolerances, potentials.memory, self.n_times
+        )
+        rows = np.flatnonzero(kept)
+        if len(rows) <= width:
+            return layer.take(rows), np.inf
+        rows = rows[np.argsort(layer.bound[rows], kind="stable")]
+        return layer.take(rows[:width]), float(layer.bound[rows[width]])
 
     def find_latency_ms(self, assignment: IntArray) -> float:
         """The latency that the bound refers to: of a list, or of a schedule whose tasks overlap.
@@ -137,7 +191,7 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         end: When to stop, by ``now_s``.
     """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)
-    for width in widths if beam.grower is not None else ():
+    for width in widths if beam.searchable else ():
         if now_s() > end:
             break
         solution = beam.search(width, upper_ms, end)
@@ -146,142 +200,3 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         if beam.exhausted or bound_ms >= upper_ms * (1.0 - GAP):
             return Solution(best, bound_ms, solution.proven)
     return Solution(best, bound_ms, proven=False)
-
-
-MAX_STATES = 100_000
-"""Assignments of devices to live tasks in one table of potentials, at most. Hand-tuned: for memory.
-"""
-
-
-class BackStep(NamedTuple):
-    """Leads back from partial placements to those without the last task.
-
-    Attributes:
-        parent: (k,) number in the previous layer.
-        device: (k,) of the last task.
-    """
-
-    parent: NDArray[np.int32]
-    device: NDArray[np.int8]
-
-
-class BeamResult(NamedTuple):
-    """Result of a search.
-
-    Attributes:
-        least_ms: Cost of the best complete placement; infinite if there is none.
-        devices: (n,) device of each step in it; None if there is none.
-        dropped_ms: No placement that was dropped costs less.
-    """
-
-    least_ms: float
-    devices: IntArray | None
-    dropped_ms: float
-
-
-@dataclass(frozen=True, eq=False)
-class Grower:
-    """Searches the placements of the tasks of a frontier.
-
-    Attributes:
-        frontier: The steps.
-        potentials: Bounds of completions.
-        limits_bytes: (n_devices,) bytes that fit.
-        alike: (n_devices,) the previous device of equal properties, or -1.
-        ordered: Whether a device runs tasks in the order of steps.
-        slack: Partial placements are merged if none of the times and bytes of one exceeds the
-            other's by more than this share of ``about_ms`` or of the limit. This lowers bounds a
-            little; zero keeps them.
-        about_ms: About the latency.
-    """
-
-    frontier: Frontier
-    potentials: Potentials
-    limits_bytes: FloatArray
-    alike: IntArray
-    ordered: bool
-    slack: float = 0.0
-    about_ms: float = 0.0
-
-    def search(self, width: int, upper_ms: float, end: float) -> BeamResult:
-        """Search once, keeping ``width`` partial placements of each length."""
-        layer, dropped_ms, steps = Layer.empty(len(self.tolerances)), upper_ms, list[BackStep]()
-        for k in range(len(self.frontier.order)):
-            # A search that stops here has dropped everything that is left: its bound is theirs.
-            if now_s() > end:
-                return BeamResult(np.inf, None, min(dropped_ms, float(layer.bound.min())))
-            layer, least_ms = self.advance(k, layer, width, upper_ms)
-            dropped_ms = min(dropped_ms, least_ms)
-            if not len(layer.code):
-                return BeamResult(np.inf, None, dropped_ms)
-            steps.append(BackStep(layer.parent, layer.device))
-        best = int(layer.bound.argmin())
-        return BeamResult(float(layer.bound[best]), read_devices(steps, best), dropped_ms)
-
-    def advance(self, k: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
-        """Place one more task; returns the best partial placements and the lowest bound dropped."""
-        count, grown = expand(
-            self.frontier,
-            self.potentials,
-            self.tail,
-            self.alike,
-            self.limits_bytes,
-            self.ordered,
-            k,
-            layer,
-            upper_ms,
-        )
-        layer = grown.take(slice(count))
-        by_code = np.lexsort((layer.bound, layer.code))
-        memory, n_times = self.potentials.memory, self.n_times
-        rows = np.flatnonzero(
-            merge_alike(layer, by_code, self.compared, self.tolerances, memory, n_times)
-        )
-        if len(rows) <= width:
-            return layer.take(rows), np.inf
-        rows = rows[np.argsort(layer.bound[rows], kind="stable")]
-        return layer.take(rows[:width]), float(layer.bound[rows[width]])
-
-    @property
-    def n_devices(self) -> int:
-        return len(self.alike)
-
-    @property
-    def n_times(self) -> int:
-        """Number of finishes of slots, and of times when devices are free."""
-        return self.tail.shape[1] + self.n_devices
-
-    @cached_property
-    def tail(self) -> FloatArray:
-        return find_tails(self.frontier)
-
-    @cached_property
-    def tolerances(self) -> FloatArray:
-        """(n_values,) difference in each value that merging ignores."""
-        n_sets, _, n_cuts = self.potentials.cuts.weight.shape
-        limits = np.where(np.isfinite(self.limits_bytes), self.limits_bytes, 0.0)
-        times = np.full(self.n_times, self.about_ms)
-        derived = np.zeros(n_cuts + n_sets)
-        return self.slack * np.concatenate([times, limits, [self.about_ms], derived])
-
-    @cached_property
-    def compared(self) -> IntArray:
-        """Columns of values in which a larger number is worse."""
-        limited = self.n_times + np.flatnonzero(np.isfinite(self.limits_bytes))
-        return np.concatenate([np.arange(self.n_times), limited, [self.n_times + self.n_devices]])
-
-
-def is_narrow(frontier: Frontier, n_devices: int) -> bool:
-    """True if few enough tasks are live at a time, on few enough devices, to be searched."""
-    most = int(np.diff(frontier.first_live).max())
-    fits = frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
-    return fits and n_devices**most <= MAX_STATES
-
-
-def read_devices(steps: list[BackStep], best: int) -> IntArray:
-    """(n,) devices of a complete placement, by its number in the last layer."""
-    devices: list[int] = []
-    for parent, device in reversed(steps):
-        devices.append(int(device[best]))
-        best = int(parent[best])
-    return np.array(devices[::-1])

@@ -16,21 +16,14 @@ SLOT, DEVICE = 0, 1
 
 
 class CutSlots(NamedTuple):
-    """A slot holds the finish of a cut's first task, plus the time of its tasks placed since.
+    """A slot holds the finish of a cut's first task, plus the time of its tasks placed since."""
 
-    Attributes:
-        weight: (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0.
-        first_begin: (n + 1,) where the slots that begin with each step's finish begin.
-        begin: Slots.
-        first_inside: (n + 1,) where the slots to which each step adds its time begin.
-        inside: (..., 2) slots and the devices on which it does.
-    """
-
+    # (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0
     weight: FloatArray
-    first_begin: IntArray
-    begin: IntArray
-    first_inside: IntArray
-    inside: IntArray
+    first_begin: IntArray  # (n + 1,) where the slots that begin with each step's finish begin
+    begin: IntArray  # these slots
+    first_inside: IntArray  # (n + 1,) where the slots to which each step adds its time begin
+    inside: IntArray  # (..., 2) these slots, and the devices on which it does
 
 
 def assign_cuts(
@@ -51,7 +44,10 @@ def assign_cuts(
     prices = np.stack([group.cut for group in sets])
     priced = np.flatnonzero(prices.any(axis=0))
     every = np.array(cuts.added, dtype=np.int64).reshape(-1, 4)[priced, :3]
-    begins, ends = find_spans(frontier, every)
+    # the first step that counts for each cut, and the first that does not
+    first_task, last_task, _ = every.T
+    begins = np.where(first_task == START, 0, frontier.step[first_task] + 1)
+    ends = np.where(last_task == END, n + 1, frontier.step[last_task] + 1)
     slots = colour_intervals(begins, ends)
     weight = np.zeros((len(sets), n + 1, int(slots.max(initial=NOTHING)) + 1))
     cost = np.zeros((len(sets), n, d))
@@ -70,22 +66,12 @@ def assign_cuts(
         if last != END:
             others = np.flatnonzero(np.arange(d) != device)
             cost[:, frontier.step[last], others] += price * ms[frontier.step[last], others]
-    slots_of = CutSlots(
+    inside = np.array([pair for of_step in within for pair in of_step], dtype=np.int64)
+    cut_slots = CutSlots(
         weight,
-        np.cumsum([0, *map(len, starting)]),
-        np.array([slot for step_slots in starting for slot in step_slots], dtype=np.int64),
-        np.cumsum([0, *map(len, within)]),
-        np.array([pair for step_pairs in within for pair in step_pairs], dtype=np.int64).reshape(
-            -1, 2
-        ),
+        first_begin=np.cumsum([0, *map(len, starting)]),
+        begin=np.array([slot for of_step in starting for slot in of_step], dtype=np.int64),
+        first_inside=np.cumsum([0, *map(len, within)]),
+        inside=inside.reshape(-1, 2),
     )
-    return slots_of, cost
-
-
-def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """(n_cuts,) first step that counts for each of (n_cuts, 3) cuts, and first that does not."""
-    n = len(frontier.order)
-    first, last, _ = cuts.T
-    begins = np.where(first == START, 0, frontier.step[first] + 1)
-    ends = np.where(last == END, n + 1, frontier.step[last] + 1)
-    return begins, ends
+    return cut_slots, cost

@@ -23,23 +23,17 @@ all takes quadratic time."""
 
 
 class Layer(NamedTuple):
-    """Partial placements of the same number of tasks.
+    """Partial placements of the same number of tasks."""
 
-    Attributes:
-        code: (k,) uint64: three bits for the device of each slot; above them a bit for each device
-            that has a task.
-        values: (k, n_values) finishes of the slots, when devices are free, bytes in use, the last
-            finish of tasks that nothing reads, cut slots, finishes weighted by each set.
-        bound: (k,) lower bound of the latency of all completions, ms.
-        parent: (k,) int32 number in the previous layer.
-        device: (k,) int8 of the last task.
-    """
-
+    # (k,) uint64: three bits for the device of each slot; above them a bit for each device that has
+    # a task
     code: NDArray[np.uint64]
+    # (k, n_values) finishes of the slots, when devices are free, bytes in use, the last finish of
+    # tasks that nothing reads, cut slots, finishes weighted by each set
     values: FloatArray
-    bound: FloatArray
-    parent: NDArray[np.int32]
-    device: NDArray[np.int8]
+    bound: FloatArray  # (k,) lower bound of the latency of all completions, ms
+    parent: NDArray[np.int32]  # (k,) int32 number in the previous layer
+    device: NDArray[np.int8]  # (k,) int8 of the last task
 
     @classmethod
     def empty(cls, n_values: int) -> Layer:
@@ -58,14 +52,7 @@ def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: In
     """Return whether step k may use a device.
 
     The device must support the task, run the rest of its unit if that is placed, and not have an
-    unused device of equal properties before it.
-
-    Args:
-        frontier: The steps.
-        k: The step.
-        code: See ``Layer``.
-        here: The device.
-        alike: See ``expand``.
+    unused device of equal properties before it, see ``alike`` of ``expand``.
     """
     if frontier.ms[k, here] == np.inf:
         return False
@@ -91,21 +78,10 @@ def place_task(
     cut_at: int,
     ordered: bool,
 ) -> tuple[np.uint64, float]:
-    """Place the task of step k on a device, and update a partial placement in place.
+    """Place the task of step k on a device: change the (n_values,) row of a partial placement.
 
-    Args:
-        frontier: The steps.
-        potentials: Bounds of completions.
-        k: The step.
-        code: See ``Layer``.
-        here: The device.
-        row: (n_values,) of the partial placement, see ``Layer``.
-        free_at: Column of the time at which the first device is free.
-        cut_at: Column of the first cut slot.
-        ordered: See ``expand``.
-
-    Returns:
-        The new code, and the finish of the task.
+    ``free_at`` is the column of the time at which the first device is free, ``cut_at`` that of the
+    first cut slot. Returns the new code, and the finish of the task.
     """
     ms, slot = frontier.ms[k, here], frontier.slot[k]
     ready = 0.0
@@ -130,7 +106,7 @@ def place_task(
         row[slot] = finish
         code &= ~(np.uint64(7) << np.uint64(DEVICE_BITS * slot))
         code |= np.uint64(here) << np.uint64(DEVICE_BITS * slot)
-    # A slot that nobody reads any more becomes zero: partial placements that differ only there are
+    # A slot that nothing reads any more becomes zero: partial placements that differ only there are
     # then equal, and one of them can be removed.
     mask = ~np.uint64(0) << np.uint64(DEVICE_BITS * MAX_SLOTS)
     for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
@@ -165,7 +141,7 @@ def expand(
     Args:
         frontier: The steps.
         potentials: Bounds of completions.
-        tail: (n + 1, n_slots, n_devices) least cost after the finish of each slot before a step.
+        tail: (n + 1, n_slots, n_devices) see ``find_tails``.
         alike: (n_devices,) the previous device of equal properties, or -1.
         limits: (n_devices,) bytes.
         ordered: Whether a device runs tasks in the order of steps; else tasks of one device may

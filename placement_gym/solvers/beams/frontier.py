@@ -23,60 +23,35 @@ class Frontier(NamedTuple):
     """Each step places one task; a slot holds a placed task that is still to be read.
 
     The operators of a unit count as reading each other: only the first one chooses a device.
-
-    Attributes:
-        order: (n,) task of each step.
-        step: (n,) step of each task.
-        ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
-        unit_bytes: (n,) bytes of the unit at its first task, else 0.
-        tiny: (n,) bool, tasks that take almost no time and so do not wait for their device.
-        chain: (n,) slot of the unit's previous task, or ``NOTHING``.
-        slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
-        first_read: (n + 1,) where each step's readings begin.
-        read_slot: (n_readings,) slot of the task that is read.
-        read_maker: (n_readings,) step of that task.
-        read_index: (n_readings,) index of the reading among those of the tasks' tensors.
-        read_ms: (n_readings, n_devices, n_devices) time to move what is read.
-        first_live: (n + 2,) where the slots in use before each step begin.
-        live: The slots in use, ascending.
-        waits: (n + 1,) bool, whether all later tasks wait for some task in a slot.
-        n_slots: Number of slots.
     """
 
-    order: IntArray
-    step: IntArray
-    ms: FloatArray
-    unit_bytes: FloatArray
-    tiny: BoolArray
-    chain: IntArray
-    slot: IntArray
-    first_read: IntArray
-    read_slot: IntArray
-    read_maker: IntArray
-    read_index: IntArray
-    read_ms: FloatArray
-    first_live: IntArray
-    live: IntArray
-    waits: BoolArray
+    order: IntArray  # (n,) task of each step
+    step: IntArray  # (n,) step of each task
+    ms: FloatArray  # (n, n_devices) time of the step's task; infinite where a device cannot run it
+    unit_bytes: FloatArray  # (n,) bytes of the unit at its first task, else 0
+    tiny: BoolArray  # (n,) bool, tasks that take almost no time and so do not wait for their device
+    chain: IntArray  # (n,) slot of the unit's previous task, or ``NOTHING``
+    slot: IntArray  # (n,) slot of the task, or ``NOTHING`` if nothing reads it
+    first_read: IntArray  # (n + 1,) where each step's readings begin
+    read_slot: IntArray  # (n_readings,) slot of the task that is read
+    read_maker: IntArray  # (n_readings,) step of that task
+    read_index: IntArray  # (n_readings,) index of the reading among those of the tasks' tensors
+    read_ms: FloatArray  # (n_readings, n_devices, n_devices) time to move what is read
+    first_live: IntArray  # (n + 2,) where the slots in use before each step begin
+    live: IntArray  # the slots in use, ascending
+    waits: BoolArray  # (n + 1,) bool, whether all later tasks wait for some task in a slot
     n_slots: int
 
     @classmethod
     def of(
         cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
-        """Lay out the steps.
-
-        Args:
-            problem: Units, support and memory.
-            tasks: What is placed.
-            order: (n_tasks,) a topological order of the tasks.
-            tiny: See ``find_tiny``.
-        """
-        n = len(tasks)
+        """Lay out the steps of tasks in a topological order; ``tiny`` see ``find_tiny``."""
+        n, (first_tiny, last_tiny) = len(tasks), tiny
         tensor, maker, reader = tasks.readings
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
         # reading each other, because the next one needs its device.
-        order = move_tiny(order, maker, reader, *tiny)
+        order = move_tiny(order, maker, reader, first_tiny, last_tiny)
         step = np.empty(n, dtype=np.int64)
         step[order] = np.arange(n)
         previous = previous_of_unit(tasks.unit[order])
@@ -87,14 +62,14 @@ class Frontier(NamedTuple):
         slot, first_live, live = assign_slots(last)
         # Devices may be delayed to the first live finish only if nothing can start at 0.
         by_reader = np.argsort(step[reader], kind="stable")
-        waits_for_nothing = np.bincount(reader[~tiny[0][maker]], minlength=n) == 0
-        late = np.flatnonzero((waits_for_nothing & ~tiny[0])[order]).max(initial=NOTHING)
+        waits_for_nothing = np.bincount(reader[~first_tiny[maker]], minlength=n) == 0
+        late = np.flatnonzero((waits_for_nothing & ~first_tiny)[order]).max(initial=NOTHING)
         return cls(
             order=order,
             step=step,
             ms=np.where(problem.possible[tasks.unit], tasks.ms, np.inf)[order],
             unit_bytes=np.where(previous < 0, problem.unit_bytes[tasks.unit[order]], 0.0),
-            tiny=(tiny[0] | tiny[1])[order],
+            tiny=(first_tiny | last_tiny)[order],
             chain=np.where(previous >= 0, slot[previous], NOTHING),
             slot=slot,
             first_read=np.searchsorted(step[reader][by_reader], np.arange(n + 1)),
@@ -107,13 +82,6 @@ class Frontier(NamedTuple):
             waits=np.arange(n + 1) > late,
             n_slots=int(slot.max(initial=NOTHING)) + 1,
         )
-
-
-def list_order(tasks: Tasks, order: str) -> IntArray:
-    """(n_tasks,) operators in the order in which a list schedule runs them."""
-    if order == "fifo":
-        return np.arange(len(tasks))
-    return tasks.rank_order()
 
 
 def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:

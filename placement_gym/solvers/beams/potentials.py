@@ -20,26 +20,17 @@ class Potentials(NamedTuple):
     Before step k, and for set j of prices, a bound is the weighted sum of the finishes in slots, of
     the finishes that cuts imply, of the times at which devices are free, and of the memory in use;
     plus the least cost of later steps given the devices of the slots.
-
-    Attributes:
-        finish: (n_sets, n + 1, n_slots) weight of each slot's finish.
-        cuts: Weights of cut slots, and what each step does to them.
-        last: (n_sets, n) weight of the finish of each step's task.
-        load: (n_sets, n_devices) weight of the time at which a device is free.
-        memory: (n_sets, n_devices) weight of bytes in use.
-        constant: (n_sets,).
-        first_rest: (n + 2,) where the values of each step begin in ``rest``.
-        rest: (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots
-            as a number in base n_devices, the first slot's digit the lowest.
     """
 
-    finish: FloatArray
-    cuts: CutSlots
-    last: FloatArray
-    load: FloatArray
-    memory: FloatArray
-    constant: FloatArray
-    first_rest: IntArray
+    finish: FloatArray  # (n_sets, n + 1, n_slots) weight of each slot's finish
+    cuts: CutSlots  # weights of cut slots, and what each step does to them
+    last: FloatArray  # (n_sets, n) weight of the finish of each step's task
+    load: FloatArray  # (n_sets, n_devices) weight of the time at which a device is free
+    memory: FloatArray  # (n_sets, n_devices) weight of bytes in use
+    constant: FloatArray  # (n_sets,)
+    first_rest: IntArray  # (n + 2,) where the values of each step begin in ``rest``
+    # (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots as a
+    # number in base n_devices, the first slot's digit the lowest
     rest: FloatArray
 
     @classmethod
@@ -52,25 +43,26 @@ class Potentials(NamedTuple):
         # number; the price itself is made infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals, unary = assign_cuts(frontier, cuts, sets, ms)
-        reading = np.stack([device_set.reading[frontier.read_index] for device_set in sets])
-        for j, device_set in enumerate(sets):
+        reading = np.stack([prices.reading[frontier.read_index] for prices in sets])
+        n, reader = len(ms), np.repeat(np.arange(len(ms)), np.diff(frontier.first_read))
+        for j, prices in enumerate(sets):
             # By the program's rows, a task pays for its first constraint, what it reads, its
             # device's load and its memory.
-            entering = device_set.first[frontier.order] + sum_readings(frontier, reading[j])
-            unary[j] += (entering[:, None] + device_set.load) * ms
-            unary[j] += device_set.memory[groups.of_device] * frontier.unit_bytes[:, None]
+            entering = prices.first[frontier.order] + np.bincount(reader, reading[j], n)
+            unary[j] += (entering[:, None] + prices.load) * ms
+            unary[j] += prices.memory[groups.of_device] * frontier.unit_bytes[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         # A device pays the price of its pool, whose limit counts once.
-        group_prices = np.stack([device_set.memory for device_set in sets])
+        group_prices = np.stack([prices.memory for prices in sets])
         limits = np.where(np.isfinite(groups.limits_bytes), groups.limits_bytes, 0.0)
         # A value for each assignment of devices to the live slots: few slots keep this small.
         sizes = d ** np.diff(frontier.first_live)
         first_rest = np.concatenate([[0], np.cumsum(sizes)])
         return cls(
-            finish=weigh_finishes(frontier, reading),
+            finish=weigh_finishes(frontier, reader, reading),
             cuts=intervals,
-            last=np.stack([device_set.last[frontier.order] for device_set in sets]),
-            load=np.stack([device_set.load for device_set in sets]),
+            last=np.stack([prices.last[frontier.order] for prices in sets]),
+            load=np.stack([prices.load for prices in sets]),
             memory=group_prices[:, groups.of_device],
             constant=-group_prices @ limits,
             first_rest=first_rest,
@@ -78,17 +70,9 @@ class Potentials(NamedTuple):
         )
 
 
-def sum_readings(frontier: Frontier, weight: FloatArray) -> FloatArray:
-    """(n,) sum of (n_readings,) weights over what each step reads."""
-    reader = np.repeat(np.arange(len(frontier.order)), np.diff(frontier.first_read))
-    return np.bincount(reader, weight, len(frontier.order)).astype(np.float64)
-
-
-def weigh_finishes(frontier: Frontier, reading: FloatArray) -> FloatArray:
+def weigh_finishes(frontier: Frontier, reader: IntArray, reading: FloatArray) -> FloatArray:
     """(n_sets, n + 1, n_slots) weight of all readings of a slot that are still to come."""
-    n = len(frontier.order)
-    weight = np.zeros((len(reading), n + 1, max(frontier.n_slots, 1)))
-    reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
+    weight = np.zeros((len(reading), len(frontier.order) + 1, max(frontier.n_slots, 1)))
     for r, (maker, until) in enumerate(zip(frontier.read_maker, reader, strict=True)):
         weight[:, maker + 1 : until + 1, frontier.read_slot[r]] += reading[:, [r]]
     return weight
@@ -169,16 +153,8 @@ def weigh_times(
 ) -> float:
     """The weighted times of a partial placement before step k and the least cost of what follows.
 
-    Args:
-        potentials: The weights.
-        j: Which set of prices.
-        k: The step.
-        live: The slots in use.
-        code: Their devices as a number, see ``Potentials.rest``.
-        row: (n_values,) of the partial placement.
-        free_at: Column of the time at which the first device is free.
-        n_devices: Number of devices.
-        cut_at: Column of the first cut slot.
+    By set j of prices; ``code`` numbers the devices of the live slots as ``Potentials.rest`` does,
+    ``row``, ``free_at`` and ``cut_at`` are those of ``place_task``.
     """
     # The price of all that follows given the slots' devices, then what the placement itself weighs.
     total: float = potentials.rest[j, potentials.first_rest[k] + code]

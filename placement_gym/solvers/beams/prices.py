@@ -18,23 +18,14 @@ MIN_CUT_PRICE = 1e-7
 
 
 class RowPrices(NamedTuple):
-    """Prices of rows, none of them negative: any such prices give a lower bound.
+    """Prices of rows, none of them negative: any such prices give a lower bound."""
 
-    Attributes:
-        first: (n_tasks,) of the row of a task without inputs.
-        last: (n_tasks,) of the row of a task that nothing reads.
-        reading: (n_readings,) of the rows of each reading together.
-        load: (n_devices,) of the load of a device.
-        memory: (n_groups,) ms per byte, of the groups of ``Problem.memory``.
-        cut: (n_cuts,) of interval load cuts.
-    """
-
-    first: FloatArray
-    last: FloatArray
-    reading: FloatArray
-    load: FloatArray
-    memory: FloatArray
-    cut: FloatArray
+    first: FloatArray  # (n_tasks,) of the row of a task without inputs
+    last: FloatArray  # (n_tasks,) of the row of a task that nothing reads
+    reading: FloatArray  # (n_readings,) of the rows of each reading together
+    load: FloatArray  # (n_devices,) of the load of a device
+    memory: FloatArray  # (n_groups,) ms per byte, of the groups of ``Problem.memory``
+    cut: FloatArray  # (n_cuts,) of interval load cuts
 
     @classmethod
     def of(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> RowPrices:

@@ -1,5 +1,6 @@
 from .floors import earliest_finish as earliest_finish
 from .floors import lookahead as lookahead
+from .list_problem import is_exact as is_exact
 from .policy import MANY as MANY
 from .policy import MOST_SPREAD as MOST_SPREAD
 from .policy import ONE as ONE

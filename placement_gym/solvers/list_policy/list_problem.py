@@ -1,4 +1,4 @@
-"""What a list scheduler reads of a problem, as flat arrays."""
+"""The arrays of a problem that a list scheduler reads."""
 
 from __future__ import annotations
 
@@ -14,61 +14,34 @@ LEAST_BYTES = 1.0
 
 
 class ListProblem(Struct):
-    """Operators by number, units and devices.
+    """Operators by number, units and devices."""
 
-    Attributes:
-        kind: ``OVERLAP``, ``SERIAL`` or ``LOAD``.
-        sequence: (n,) uint32 operators in the order in which they are scheduled.
-        unit: (n,) uint32 unit of each operator.
-        ms: (n, n_devices) times.
-        gap_ms: Idle time of a device after an operator.
-        first: (n + 1,) uint32 where each operator's readings begin.
-        tensor: (n_readings,) uint32.
-        maker: (n_readings,) uint32 the operator that makes the tensor.
-        transfer_ms: (n_tensors, n_devices, n_devices).
-        boundary_ms: (n_tensors, n_devices).
-        send: (n_devices, n_devices) int32 channel in which a transfer waits, or -1.
-        receive: (n_devices, n_devices) int32 its second channel, or -1.
-        n_channels: Number of channels.
-        link_gap_ms: Idle time of a channel after a transfer.
-        each_reader: Whether every reader of a tensor has its own transfer.
-        first_op: (n_units + 1,) uint32 where each unit's operators begin.
-        ops: (n,) uint32 operators by unit, in the order of ``sequence``.
-        unit_ms: (n_units, n_devices) times.
-        supported: (n_units, n_devices) bool.
-        size: (n_units,) bytes.
-        member: (n_limits, n_devices) bool, the devices whose units count against each limit.
-        limit: (n_limits,) bytes.
-        mean_ms: Mean time of an operator on a device.
-        gain_ms: Typical time that a byte saves on the right device.
-        host: The reference device.
-    """
-
-    kind: int
-    sequence: UInt32
-    unit: UInt32
-    ms: FloatArray
-    gap_ms: float
-    first: UInt32
-    tensor: UInt32
-    maker: UInt32
-    transfer_ms: FloatArray
-    boundary_ms: FloatArray
-    send: Int32
-    receive: Int32
-    n_channels: int
-    link_gap_ms: float
-    each_reader: bool
-    first_op: UInt32
-    ops: UInt32
-    unit_ms: FloatArray
-    supported: BoolArray
-    size: FloatArray
+    kind: int  # ``OVERLAP``, ``SERIAL`` or ``LOAD``
+    sequence: UInt32  # (n,) uint32 operators in the order in which they are scheduled
+    unit: UInt32  # (n,) uint32 unit of each operator
+    ms: FloatArray  # (n, n_devices) times
+    gap_ms: float  # idle time of a device after an operator
+    first: UInt32  # (n + 1,) uint32 where each operator's readings begin
+    tensor: UInt32  # (n_readings,) uint32
+    maker: UInt32  # (n_readings,) uint32 the operator that makes the tensor
+    transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices)
+    boundary_ms: FloatArray  # (n_tensors, n_devices)
+    send: Int32  # (n_devices, n_devices) int32 channel in which a transfer waits, or -1
+    receive: Int32  # (n_devices, n_devices) int32 its second channel, or -1
+    n_channels: int  # number of channels
+    link_gap_ms: float  # idle time of a channel after a transfer
+    each_reader: bool  # whether every reader of a tensor has its own transfer
+    first_op: UInt32  # (n_units + 1,) uint32 where each unit's operators begin
+    ops: UInt32  # (n,) uint32 operators by unit, in the order of ``sequence``
+    unit_ms: FloatArray  # (n_units, n_devices) times
+    supported: BoolArray  # (n_units, n_devices) bool
+    size: FloatArray  # (n_units,) bytes
+    # (n_limits, n_devices) bool, the devices whose units count against each limit
     member: BoolArray
-    limit: FloatArray
-    mean_ms: float
-    gain_ms: float
-    host: int
+    limit: FloatArray  # (n_limits,) bytes
+    mean_ms: float  # mean time of an operator on a device
+    gain_ms: float  # typical time that a byte saves on the right device
+    host: int  # the reference device
 
     @classmethod
     def of(cls, problem: Problem, simulator: Simulator) -> ListProblem:
@@ -80,8 +53,7 @@ class ListProblem(Struct):
         unit_ms = np.zeros((problem.n_units, program.ms.shape[1]))
         np.add.at(unit_ms, unit, program.ms)
         limits = problem.memory.limits_bytes
-        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
-        tight = np.flatnonzero(np.isfinite(limits) & hard)
+        tight = np.flatnonzero(np.isfinite(limits) & axes.limits_weights)
         size = problem.unit_bytes
         return cls(
             kind={"serial": SERIAL, "load": LOAD}.get(axes.schedule, OVERLAP),

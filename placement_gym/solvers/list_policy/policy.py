@@ -23,31 +23,26 @@ SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
 BATCHES = (8, 0, 1), (40, 16, 2)
-"""Learned and random schedules, and how many of the best are starts: soon, and then of more."""
+"""Learned and random schedules of two batches, and how many of the best of each are proposed: few
+schedules come first, so that the first proposals come soon."""
 FEWEST, WORK = 2, 2_000_000
-"""Schedules of a batch in the largest problems; operators times devices of all in others."""
+"""Learned schedules of a batch, at least; and operators times devices of all batches, at most."""
 MEGABYTES = 1
+"""Size of a file, at most."""
 MOST_SPREAD = 4.0
 """Absolute value that no logarithm of a spread exceeds."""
 
 
 @dataclass(frozen=True)
 class ListPolicy:
-    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian.
+    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian."""
 
-    Attributes:
-        shift: (n_statistics,) means of the statistics over the training problems.
-        scale: (n_statistics,) their standard deviations.
-        hidden: (n_statistics + 1, n_hidden) weights, the bias last.
-        output: (n_hidden + 1, 2 ``N_WEIGHTS``) weights of means, then of logarithms of spreads.
-        about: How it was trained.
-    """
-
-    shift: list[float]
-    scale: list[float]
-    hidden: Matrix
+    shift: list[float]  # (n_statistics,) means of the statistics over the training problems
+    scale: list[float]  # (n_statistics,) their standard deviations
+    hidden: Matrix  # (n_statistics + 1, n_hidden) weights, the bias last
+    # (n_hidden + 1, 2 ``N_WEIGHTS``) weights of means, then of logarithms of spreads
     output: Matrix
-    about: str = ""
+    about: str = ""  # how it was trained
 
     @classmethod
     def load(cls, name: str | Path) -> ListPolicy:

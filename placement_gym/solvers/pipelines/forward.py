@@ -23,14 +23,10 @@ class Forward:
 
     Edges are those of the forward pass. A unit of backward operators only has the edges of these,
     reversed (Tarnawski et al. 2020, appendix).
-
-    Attributes:
-        node: (n_units,) node of each unit, numbered by their first units.
-        edge_index: (2, n_edges) between nodes, without loops.
     """
 
-    node: IntArray
-    edge_index: IntArray
+    node: IntArray  # (n_units,) node of each unit, numbered by their first units
+    edge_index: IntArray  # (2, n_edges) between nodes, without loops
 
     @classmethod
     def of(cls, units: Units) -> Forward:
@@ -87,7 +83,7 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
         A graph of fewer nodes; (n_units,) bool, the units that have joined others.
     """
     n = len(forward)
-    graph = Shrinking(forward, problem, costs)
+    graph = ShrinkingGraph(forward, problem, costs)
     into = np.arange(n)
     waiting = list(range(n))
     while waiting:
@@ -104,7 +100,7 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
     return Forward.contract(into[forward.node], first_unit[forward.edge_index]), joined
 
 
-class Shrinking:
+class ShrinkingGraph:
     """A graph that loses leaves.
 
     Attributes:

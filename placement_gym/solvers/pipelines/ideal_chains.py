@@ -26,36 +26,25 @@ STATE, KIND = 0, 1
 
 
 class ChainLimits(NamedTuple):
-    """Limits of chains: what they may use, and what they must leave.
+    """Limits of chains: what they may use, and what they must leave."""
 
-    Attributes:
-        used: (n_states, n_kinds) number of devices of each kind in use.
-        stride: (n_kinds,) distance to the state with one device of the kind less.
-        left: (n_ideals,) priced work of the units outside of each ideal.
-        room: (n_states,) how much of it the devices that are not in use do below the cut-off.
-        cutoff_ms: Only chains of a smaller maximum load are looked for.
-    """
-
-    used: IntArray
-    stride: IntArray
-    left: FloatArray
+    used: IntArray  # (n_states, n_kinds) number of devices of each kind in use
+    stride: IntArray  # (n_kinds,) distance to the state with one device of the kind less
+    left: FloatArray  # (n_ideals,) priced work of the units outside of each ideal
+    # (n_states,) how much of it the devices that are not in use do below the cut-off
     room: FloatArray
-    cutoff_ms: float
+    cutoff_ms: float  # only chains of a smaller maximum load are looked for
 
 
 class ChainTable(NamedTuple):
-    """The table of the dynamic programme.
+    """The table of the dynamic programme."""
 
-    Attributes:
-        best: (n_ideals, n_states) smallest maximum load in ms; infinite where none is known.
-        link: (n_ideals, n_states) int32; -1 where none is known. The ideal before times
-            ``n_kinds``, and the kind of the last stage's device.
-        lowest: (n_ideals,) minimum of each row of ``best``.
-    """
-
+    # (n_ideals, n_states) smallest maximum load in ms; infinite where none is known
     best: FloatArray
+    # (n_ideals, n_states) int32: the ideal before times ``n_kinds``, plus the kind of the last
+    # stage's device; -1 where none is known
     link: Int32
-    lowest: FloatArray
+    lowest: FloatArray  # (n_ideals,) minimum of each row of ``best``
 
     @classmethod
     def start(cls, n_ideals: int, n_states: int) -> ChainTable:
@@ -67,20 +56,14 @@ class ChainTable(NamedTuple):
 
 
 def find_chains(stages: StageCosts, plan: ChainLimits, offsets: IntArray) -> ChainTable:
-    """Fill the table of chains.
+    """Fill the table of chains; (n + 2,) offsets are the first ideal of each size.
 
     An interrupt takes effect between two sizes.
-
-    Args:
-        stages: See ``StageCosts``.
-        plan: See ``ChainLimits``.
-        offsets: (n + 2,) first ideal of each size.
     """
     n_ideals, n_kinds = stages.work_ms.shape
     chains = ChainTable.start(n_ideals, len(plan.room))
     reached, heaviest_ms = np.zeros(n_ideals, np.int32), np.zeros((n_ideals, n_kinds))
-    # A chain reaches the empty ideal.
-    n_reached = 1
+    n_reached = 1  # the empty ideal
     for first, stop in pairwise(offsets[1:].tolist()):
         n_reached = extend_chains(
             stages, plan, chains, reached, heaviest_ms, n_reached, first, stop
@@ -102,18 +85,15 @@ def extend_chains(
     """Fill the rows of ideals from ``first`` up to ``stop``, all of one size.
 
     Args:
-        stages: See ``StageCosts``.
-        plan: See ``ChainLimits``.
+        stages: Costs of stages.
+        plan: Limits of chains.
         chains: The table, complete for smaller ideals.
         reached: (n_ideals,) int32, of which the first ``n_reached`` are the smaller ideals that a
             chain reaches, ascending; those of this size are added.
         heaviest_ms: (n_ideals, n_kinds) largest work of any up to each of them.
-        n_reached: Their number.
+        n_reached: How many smaller ideals are reached; the number with these is returned.
         first: First ideal.
-        stop: Behind the last one.
-
-    Returns:
-        The new number.
+        stop: The ideal after the last one.
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, ideal_bytes, limit = stages[:7]
@@ -233,7 +213,7 @@ def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: i
 def refuse(
     load: FloatArray, refused: IntArray, ideal_bytes: FloatArray, limit: FloatArray, i: int, j: int
 ) -> bool:
-    """Make the loads of kinds infinite that do not support or hold the stage; whether any does."""
+    """Make loads infinite where a kind does not run or hold the stage; tell if any kind does."""
     possible = False
     for k in range(len(load)):
         if refused[i, k] > refused[j, k] or ideal_bytes[i] - ideal_bytes[j] > limit[k]:
@@ -280,7 +260,7 @@ def append_stage(
     i: int,
     j: int,
 ) -> bool:
-    """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any."""
+    """Let the stage from ideal j to i follow the chains of j; tell if that improves any."""
     improved, n_kinds = False, len(plan.stride)
     for move in range(len(moves)):
         s, k = moves[move, STATE], moves[move, KIND]

@@ -38,55 +38,31 @@ class PipelineMemoryError(UserError):
 
 
 class StageCosts(NamedTuple):
-    """Arrays that give the costs of the difference of two ideals, for each kind of device.
+    """Arrays that give the costs of the difference of two ideals, for each kind of device."""
 
-    Attributes:
-        words: (n_ideals, n_words) uint64, see ``Ideals``.
-        solid: (n_ideals,) number of leading words that are full.
-        extent: (n_ideals,) number of words up to the last that is not empty.
-        work_ms: (n_ideals, n_kinds) time of all its units.
-        refused: (n_ideals, n_kinds) number of its units that the kind does not support.
-        ideal_bytes: (n_ideals,) bytes of its units.
-        limit: (n_kinds,) bytes that fit.
-        border_ms: (n_ideals, n_kinds) time for all tensors of the border.
-        begin: (n_ideals + 1,) where each ideal's border begins in the next two.
-        tensor: (n_entries,) int32, tensors of borders.
-        part: (n_entries,) int32, size of the part of the touch set in the ideal.
-        boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
-        stage_ms: (n_kinds,) cost of a stage on top of its units and tensors.
-        transfers: ``ADDED`` or ``BY_CUT``.
-    """
-
-    words: NDArray[np.uint64]
-    solid: IntArray
-    extent: IntArray
-    work_ms: FloatArray
-    refused: IntArray
-    ideal_bytes: FloatArray
-    limit: FloatArray
-    border_ms: FloatArray
-    begin: IntArray
-    tensor: Int32
-    part: Int32
-    boundary_ms: FloatArray
-    stage_ms: FloatArray
-    transfers: int
+    words: NDArray[np.uint64]  # (n_ideals, n_words) uint64, see ``Ideals``
+    solid: IntArray  # (n_ideals,) number of leading words that are full
+    extent: IntArray  # (n_ideals,) number of words up to the last that is not empty
+    work_ms: FloatArray  # (n_ideals, n_kinds) time of all its units
+    refused: IntArray  # (n_ideals, n_kinds) number of its units that the kind does not support
+    ideal_bytes: FloatArray  # (n_ideals,) bytes of its units
+    limit: FloatArray  # (n_kinds,) bytes that fit
+    border_ms: FloatArray  # (n_ideals, n_kinds) time for all tensors of the border
+    begin: IntArray  # (n_ideals + 1,) where each ideal's border begins in the next two
+    tensor: Int32  # (n_entries,) int32, tensors of borders
+    part: Int32  # (n_entries,) int32, size of the part of the touch set in the ideal
+    boundary_ms: FloatArray  # (n_tensors, n_kinds) time when the tensor leaves or enters the device
+    stage_ms: FloatArray  # (n_kinds,) cost of a stage on top of its units and tensors
+    transfers: int  # ``ADDED`` or ``BY_CUT``
 
 
 class Touches(NamedTuple):
-    """Touch sets of more than one node.
+    """Touch sets of more than one node."""
 
-    Attributes:
-        begin: (n + 1,) where each node's tensors begin in ``tensor``.
-        tensor: (n_touches,) tensors that each node makes or reads.
-        size: (n_tensors,) number of nodes that touch the tensor.
-        boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
-    """
-
-    begin: IntArray
-    tensor: IntArray
-    size: IntArray
-    boundary_ms: FloatArray
+    begin: IntArray  # (n + 1,) where each node's tensors begin in ``tensor``
+    tensor: IntArray  # (n_touches,) tensors that each node makes or reads
+    size: IntArray  # (n_tensors,) number of nodes that touch the tensor
+    boundary_ms: FloatArray  # (n_tensors, n_kinds) time when the tensor leaves or enters the device
 
 
 def compute_stages(
@@ -100,13 +76,13 @@ def compute_stages(
     most_ms: float = np.inf,
     transfers: int = ADDED,
 ) -> StageCosts:
-    """Compute the arrays.
+    """Compute the costs of stages between ideals of a forward graph.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
-        forward: The graph of which these are ideals.
-        ideals: See ``Ideals``.
+        forward: The graph.
+        ideals: Its ideals.
         devices: One device of each kind.
         unit_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.
@@ -200,7 +176,7 @@ def follow_borders(
     room = 1024
     tensor, part = np.empty(room, np.int32), np.empty(room, np.int32)
     # The border of an ideal is that of the next smaller one with the tensors of its last node: both
-    # are sorted, so that they are merged.
+    # are sorted, so they are merged.
     for i in range(1, n_ideals):
         entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
         touch, end = touches.begin[last[i]], touches.begin[last[i] + 1]

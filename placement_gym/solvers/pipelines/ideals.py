@@ -1,6 +1,6 @@
 """Ideals: sets of nodes that contain all predecessors of their nodes.
 
-Taken in a topological order, the nodes of an ideal form smaller ideals, so that each ideal is
+Taken in a topological order, the nodes of an ideal form smaller ideals, so each ideal is
 found exactly once: from the ideal without its last node.
 """
 
@@ -26,21 +26,14 @@ class TooManyIdealsError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class Ideals:
-    """Ideals, smaller ones first; the first is empty, the last holds all nodes.
+    """Ideals, smaller ones first; the first is empty, the last holds all nodes."""
 
-    Attributes:
-        order: (n,) nodes of the graph in the topological order in which ideals number them.
-        words: (n_ideals, n_words) uint64, the nodes as bits; none where each contains the last.
-        smaller: (n_ideals,) int32, the ideal without its last node.
-        last: (n_ideals,) int32, position of the last node; -1 in the empty ideal.
-        offsets: (n + 2,) first ideal of each size.
-    """
-
-    order: IntArray
+    order: IntArray  # (n,) nodes of the graph in the topological order in which ideals number them
+    # (n_ideals, n_words) uint64, the nodes as bits; none where each contains the last
     words: NDArray[np.uint64]
-    smaller: Int32
-    last: Int32
-    offsets: IntArray
+    smaller: Int32  # (n_ideals,) int32, the ideal without its last node
+    last: Int32  # (n_ideals,) int32, position of the last node; -1 in the empty ideal
+    offsets: IntArray  # (n + 2,) first ideal of each size
 
     def __len__(self) -> int:
         return len(self.last)
@@ -105,7 +98,7 @@ def grow_ideals(
     last[0] = -1
     offsets = np.zeros(n + 2, np.int64)
     offsets[1] = count = 1
-    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so that no
+    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so no
     # set of seen ones is needed.
     for size in range(n):
         for ideal in range(offsets[size], offsets[size + 1]):

@@ -1,7 +1,7 @@
 """Pipelines: the contiguous split with the smallest maximum load, by dynamic programming.
 
 An ideal is a set of units that contains all predecessors of its units; the units between two nested
-ideals are contiguous. Each device runs such a difference, so that the best chain of ideals is the
+ideals are contiguous. Each device runs such a difference, so the best chain of ideals is the
 best contiguous split (Tarnawski et al. 2020, section 5). Over all ideals that is exact, and
 exponential in the graph's width; over the prefixes of one topological order it is the paper's DPL.
 """
@@ -78,7 +78,9 @@ def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) 
 
 
 def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
-    """Search again below the load that was found while times are far above it.
+    """Search; and again below the load that was found, while some times are far above it.
+
+    The search subtracts sums of times, which large ones leave without the digits of small ones.
 
     Raises:
         ValueError: There is no split.
@@ -98,12 +100,9 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
 
 
 def check_pools(problem: Problem, split: Split) -> None:
-    """Raise if devices that share memory hold too much: the search keeps each one's own limit.
+    """Raise a ``UserError`` if devices that share memory hold too much.
 
-    A split that fits nevertheless is the best one.
-
-    Raises:
-        UserError: It does not fit.
+    The search keeps each one's own limit alone; a split that fits nevertheless is the best one.
     """
     excess = problem.infeasibility(split.device) if problem.tight_pools else ""
     if excess:
@@ -169,15 +168,10 @@ BYTES_PER_ENTRY = 32
 
 
 class Split(NamedTuple):
-    """A contiguous split.
+    """A contiguous split."""
 
-    Attributes:
-        load_ms: Its largest load; infinite if none is known.
-        device: (n_units,) device of each unit; empty if no split is known.
-    """
-
-    load_ms: float
-    device: IntArray
+    load_ms: float  # its largest load; infinite if none is known
+    device: IntArray  # (n_units,) device of each unit; empty if no split is known
 
 
 NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
@@ -199,11 +193,7 @@ class SplitSearch:
     transfers: int = ADDED
 
     def below(self, load_ms: float) -> SplitSearch | None:
-        """The search for splits up to a load that is known.
-
-        None if it is zero, or times are not so far above it that its error would matter: loads are
-        differences of sums of all times.
-        """
+        """The search for splits up to a known load; None if that is zero, or accurate already."""
         unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
         if load_ms == 0.0 or min(largest_ms, self.most_ms) <= MAX_TIME_RATIO * load_ms:
@@ -249,18 +239,17 @@ class SplitSearch:
     def best(
         self, forward: Forward, ideals: Ideals, held_bytes: FloatArray, cutoff_ms: float = np.inf
     ) -> Split:
-        """The best split among chains of ideals whose load is below a cut-off.
+        """The best split among chains of a graph's ideals whose load is below a cut-off.
 
-        Args:
-            forward: The graph of which these are ideals.
-            ideals: See ``Ideals``.
-            held_bytes: (n_units,) memory of each unit.
-            cutoff_ms: Infinite for all chains.
+        Units have (n_units,) bytes, which leaves may be without.
 
         Raises:
             PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         """
-        table_bytes = self.table_bytes(ideals)
+        # all arrays but the borders
+        n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
+        ideal_bytes = 12 * self.kinds.n_states + 16 * n_words + 64 * n_kinds + 80
+        table_bytes = len(ideals) * ideal_bytes
         if table_bytes > MAX_BYTES:
             raise PipelineMemoryError(f"{len(ideals)} ideals, {self.kinds.n_states:.3g} states")
         most = (MAX_BYTES - table_bytes) // BYTES_PER_ENTRY
@@ -278,13 +267,8 @@ class SplitSearch:
         chains = find_chains(stages, self.plan(forward, ideals, cutoff_ms), ideals.offsets)
         return self.read_split(forward, ideals, chains)
 
-    def table_bytes(self, ideals: Ideals) -> int:
-        """Memory of all arrays but the borders."""
-        n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
-        return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 64 * n_kinds + 80)
-
     def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> ChainLimits:
-        """Return what chains below the cut-off may use and must leave."""
+        """Limits of chains below the cut-off; there are none if it is infinite."""
         used = self.kinds.used
         left, room = np.zeros(len(ideals)), np.zeros(len(used))
         if np.isfinite(cutoff_ms):

@@ -48,7 +48,7 @@ def max_load(
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
             returned.
         contiguous: Whether no path of the forward pass may leave a device and return to it. Two
-            devices may still send to each other, which no chain of ideals does, so that the
+            devices may still send to each other, which no chain of ideals does, so the
             optimum may be below that of ``exact_pipeline``.
     """
     end = now_s() + time_limit_s

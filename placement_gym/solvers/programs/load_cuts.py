@@ -26,19 +26,12 @@ START = END = -1
 
 
 class Cuts(NamedTuple):
-    """Violated cuts.
+    """Violated cuts."""
 
-    Attributes:
-        first: (n_cuts,) task after which the interval begins, or ``START``.
-        last: (n_cuts,) task with which it ends, or ``END``.
-        device: (n_cuts,).
-        violation_ms: (n_cuts,) positive.
-    """
-
-    first: IntArray
-    last: IntArray
-    device: IntArray
-    violation_ms: FloatArray
+    first: IntArray  # (n_cuts,) task after which the interval begins, or ``START``
+    last: IntArray  # (n_cuts,) task with which it ends, or ``END``
+    device: IntArray  # (n_cuts,)
+    violation_ms: FloatArray  # (n_cuts,) positive
 
     def worst(self, n: int) -> Cuts:
         """At most ``n`` of them, the most violated ones."""
@@ -83,19 +76,21 @@ class LoadCuts:
         share = values[built.on] * built.tasks.ms
         cuts = []
         tolerance = TOLERANCE * max(total, 1e-3 * built.program.first_unit_ms)
+        each = np.arange(n)
         for device in range(share.shape[1]):
             load = share[:, device].astype(np.float32)
             own = share.sum(axis=1) - share[:, device]
+            # violations in ms of intervals between two tasks, from the start on, and to the end
             inside = (self.after * load) @ self.before
-            late = finish[:, None] + inside + (own - finish)
-            late[~self.reach] = -np.inf
-            whole = self.before.T @ load + own - finish
-            rest = finish + self.after @ load - total
-            worst = np.argpartition(-late, min(CUTS_PER_TASK, n) - 1, axis=0)[:CUTS_PER_TASK]
-            first = np.concatenate([worst.ravel(), np.full(n, START), np.arange(n)])
-            each = np.arange(n)
+            between = finish[:, None] + inside + (own - finish)
+            between[~self.reach] = -np.inf
+            from_start = self.before.T @ load + own - finish
+            to_end = finish + self.after @ load - total
+            # the worst first tasks of each last one
+            worst = np.argpartition(-between, min(CUTS_PER_TASK, n) - 1, axis=0)[:CUTS_PER_TASK]
+            first = np.concatenate([worst.ravel(), np.full(n, START), each])
             last = np.concatenate([np.tile(each, len(worst)), each, np.full(n, END)])
-            violation = np.concatenate([late[worst, each].ravel(), whole, rest])
+            violation = np.concatenate([between[worst, each].ravel(), from_start, to_end])
             violated = violation > tolerance
             device_of = np.full(violated.sum(), device)
             cuts.append(Cuts(first[violated], last[violated], device_of, violation[violated]))

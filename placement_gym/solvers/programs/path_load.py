@@ -40,22 +40,11 @@ def solve(
     built = PathProgram.build(problem, Tasks.of_operators(problem.units, costs), upper_ms)
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     # With divided units first: fast, and often enough to show that nothing is below the limit.
-    best, result = tighten(CuttingPlaneSolver(built.program), cuts, end)
-    bound_ms = max(result.bound, 0.0 if best is None else best.bound)
-    if (best or result).values is None or bound_ms >= upper_ms * (1.0 - GAP):
+    divided, result = tighten(CuttingPlaneSolver(built.program), cuts, end)
+    bound_ms = max(result.bound, 0.0 if divided is None else divided.bound)
+    if (divided or result).values is None or bound_ms >= upper_ms * (1.0 - GAP):
         return Solution(None, min(bound_ms, upper_ms), proven=False)
-    return place(problem, built, cuts, end, bound_ms, upper_ms)
-
-
-def place(
-    problem: Problem,
-    built: PathProgram,
-    cuts: LoadCuts | None,
-    end: float,
-    bound_ms: float,
-    upper_ms: float,
-) -> Solution:
-    """Solve the program with whole units; while the optimum violates cuts, add them."""
+    # Then with whole units; while the optimum violates cuts, they are added.
     best: IntArray | None = None
     while True:
         start = None if best is None else (built.x[np.arange(len(best)), best], 1.0)

@@ -28,24 +28,16 @@ class PathProgram:
     A task finishes after each task it reads, plus the transfer and its own time; the latency is at
     least every finish and every device's load. This is valid for any transfer, contention, order
     and gaps, since those only cause delays, but not for calls, which merge transfers.
-
-    Attributes:
-        tasks: The tasks, in topological order.
-        program: Variables and rows.
-        x: (n_units, n_devices) columns that place a unit.
-        finish: (n_tasks,) columns of the finish of each task, ms.
-        total: (1,) column of the latency, ms.
-        rows: Blocks of rows by what they constrain: ``"memory"`` groups of devices, ``"load"``
-            devices, ``"first"`` tasks without inputs, ``"last"`` tasks that nothing reads,
-            ``"reading"`` readings; each with its first row and the indices of what its rows
-            constrain.
     """
 
-    tasks: Tasks
-    program: Linear
-    x: IntArray
-    finish: IntArray
-    total: IntArray
+    tasks: Tasks  # the tasks, in topological order
+    program: Linear  # variables and rows
+    x: IntArray  # (n_units, n_devices) columns that place a unit
+    finish: IntArray  # (n_tasks,) columns of the finish of each task, ms
+    total: IntArray  # (1,) column of the latency, ms
+    # blocks of rows by what they constrain: ``"memory"`` groups of devices, ``"load"`` devices,
+    # ``"first"`` tasks without inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings;
+    # each with its first row and the indices of what its rows constrain
     rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
@@ -133,6 +125,7 @@ class PathProgram:
         terms: list[Any] = [[stays]]
         source, target = self.x[ends[0]], self.x[ends[1]]
         if costs.shape[1] == 2:
+            # a transfer takes place if the reader is there and the maker is not
             for here, there in ((0, 1), (1, 0)):
                 cost = costs[tensor[moves], here, there][:, None]
                 pair = np.stack([target[moves, there], source[moves, there]], axis=1)
@@ -142,18 +135,20 @@ class PathProgram:
         pair = pair.ravel()
         each = side_costs(costs)
         if each is not None:
+            # each end pays if the two units differ in whether they are on its device
             busy = np.flatnonzero(each.any(axis=0))
             apart = self.program.variables(len(pairs[0]), len(busy))
             source, target = (self.x[unit][:, busy] for unit in pairs)
             self.program.require_differences(source, target, apart)
             return [*terms, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
+        # how much of each pair of units is on which pair of devices
         plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
         shape = len(moves), costs.shape[1] ** 2
         flat = costs[tensor[moves]].reshape(shape)
         return [*terms, [moves, (plan[pair].reshape(shape), flat)]]
 
     def add_plans(self, maker: IntArray, reader: IntArray) -> IntArray:
-        """(n_pairs, n_devices, n_devices) columns: how much of each pair is on which devices."""
+        """(n_pairs, n_devices, n_devices) columns, from (n_pairs, n_devices) ones of both units."""
         n_pairs, d = maker.shape
         plan = self.program.variables(n_pairs, d, d, upper=1.0)
         for part, columns in ((plan, maker), (plan.transpose(0, 2, 1), reader)):

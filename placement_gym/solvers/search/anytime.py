@@ -29,33 +29,34 @@ CHAINS = 2
 FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
 HEATS = (0.001, 0.0006, 0.0003, 0.0001)
-"""Temperatures between which the rungs of a bracket cool, as a share of the cost, for as many
-operators as ``HEATED`` or fewer; for more, colder as each weighs less."""
+"""Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 HEATED = 1000
+"""Operators from which on temperatures fall with their number, as each weighs less."""
 SAMPLES = 4
-"""Starts that are looked at before the first bracket."""
+"""Starts that are estimated before the first bracket."""
 RANDOM = 0.6
 """Share of the starts that are random blocks; the others are built one unit after another."""
-RETURNING = 1
-"""Chains of a bracket that continue the best lines so far."""
 ELITES = 8
-"""Placements to which the search may return, each the best of a line of chains."""
+"""Placements to which the search may return, each the best of a line of chains that continue each
+other."""
+RETURNING = 1
+"""Chains of a bracket that continue the best lines."""
 CROSSED, PARENTS = 0.5, 4
-"""Share of the other chains that start from a cross of two elites, once there are so many."""
+"""Share of the other chains that start from a cross of two elites, once there are ``PARENTS``."""
 STEP = 200_000
 """Operators that are scheduled between two looks at the clock, about a millisecond."""
 WORK = 4_000_000
-"""Operators that are scheduled for each evaluation, 20 to 80 ms; fewer in small problems. Where
-sums of about 600 operators are kept, it takes up to 200 ms."""
+"""Operators that are scheduled for each evaluation, at most: 20 to 80 ms, and up to 200 ms for sums
+of about 600 operators."""
 EARLY = 8
-"""Evaluations over which the work for each grows to that, so that the first ones come soon."""
+"""Evaluations over which the work for each grows to that: the first ones come soon."""
 MOVES_PER_UNIT = 50
-"""Most moves for each evaluation, for each unit."""
+"""Moves for each evaluation and unit, at most: small problems need fewer than ``WORK`` allows."""
 UPDATED, FEW = 30, 500
-"""Operators that a move looks at where estimates are sums; of more than so many, half of those
-beyond, as runs and stretches grow with the order."""
+"""Operators that a move looks at where estimates are sums: the first number, or half of those
+beyond the second, as runs and stretches grow with the order."""
 SIMULATED_WORK = 20, 20_000
-"""Work of a simulated move, for each operator and at least, in operators of a list schedule."""
+"""Work of a simulated move, in operators of a list schedule: for each operator, and for itself."""
 PATIENCE, ATTEMPTS = 5, 10
 """The search ends after the work of so many evaluations without a new placement; sampling gives up
 after so many placements that were seen before."""
@@ -132,8 +133,8 @@ class AnytimeSearch:
     Others are built one unit after another, with random tastes and prices of memory, or are random
     blocks, repaired. Chains of moves start from these, from the best so far and from crosses
     of two of these, in brackets: after each rung the better half continues, colder and longer. Each
-    bracket is twice as long as the one before, so that whatever the budget, a fair share of it went
-    to one long chain.
+    bracket is twice as long as the one before: whatever the budget, a fair share of it is spent on
+    one long chain.
 
     Args:
         problem: Units, devices and limits.
@@ -163,14 +164,14 @@ class AnytimeSearch:
 
         It ends at ``end``, a value of ``now_s``, or when nothing new is found.
         """
-        most = MOVES_PER_UNIT * self.problem.n_units * self.move_work
-        whole, done, fruitless = min(WORK, most), 0, 0
-        for state, work in self.run():
-            self.note(state)
+        full_work = min(WORK, MOVES_PER_UNIT * self.problem.n_units * self.move_work)
+        done, fruitless = 0, 0
+        for state, work in self.advance_chains():
+            self.keep_elite(state)
             done += work
             if now_s() >= end or fruitless > PATIENCE:
                 break
-            if done >= whole * min((self.proposed + 1) / EARLY + fruitless, 1.0):
+            if done >= full_work * min((self.proposed + 1) / EARLY + fruitless, 1.0):
                 done, new = 0, self.find_new(state)
                 fruitless = 0 if new is not None else fruitless + 1
                 if new is not None:
@@ -178,9 +179,9 @@ class AnytimeSearch:
                     yield merge_submodels(self.problem, self.chains.simulator, new)
 
     def find_new(self, state: State) -> IntArray | None:
-        """The best placement that has not been proposed, of all, of a chain, or a built one."""
+        """The first that has not been proposed: of elites, of a chain, and of newly built ones."""
         elites = (elite.place for elite in self.elites)
-        states = chain([state], (self.build() for _ in range(ATTEMPTS)))
+        states = chain([state], (self.build_near_elite() for _ in range(ATTEMPTS)))
         for place in chain(elites, feasible_places(states)):
             key = assignment_hash(place)
             if key not in self.seen:
@@ -196,13 +197,13 @@ class AnytimeSearch:
         costs = [cost_ms(problem, simulator, place.astype(np.uint8)) for place in merged]
         return merged[int(np.argmin(costs))]
 
-    def run(self) -> Iterator[tuple[State, int]]:
+    def advance_chains(self) -> Iterator[tuple[State, int]]:
         """Yield advanced chains with the work spent, indefinitely."""
         listed = propose_lists(self.problem, self.chains.simulator, self.rng)
         for place in chain(listed, self.propose_simple()):
             yield self.chains.start(place), self.move_work
         for _ in range(SAMPLES):
-            yield self.start(), 3 * self.move_work
+            yield self.start_anywhere(), 3 * self.move_work
         length = FIRST_MOVES
         while True:
             yield from self.run_bracket(length)
@@ -230,23 +231,21 @@ class AnytimeSearch:
         """Costs that a repair minimises."""
         return RepairPrices.of(self.problem, self.chains.simulator.costs)
 
-    def begin(self) -> State:
-        """A chain that begins a line: at a cross of two elites, or elsewhere."""
+    def start_line(self) -> State:
+        """A chain that begins a line: at a cross of two elites, or anywhere."""
         if len(self.elites) < PARENTS or self.rng.random() >= CROSSED:
-            return self.start()
+            return self.start_anywhere()
         one, other = self.rng.choice(len(self.elites), 2, replace=False)
         return self.chains.cross(self.elites[one], self.elites[other])
 
-    def start(self) -> State:
-        """A chain at a placement that is built, or at random blocks of which what does not fit
-        moves elsewhere.
-        """
+    def start_anywhere(self) -> State:
+        """A chain at a placement that is built, or at random blocks that are made feasible."""
         if self.rng.random() >= RANDOM:
-            return self.build()
+            return self.build_near_elite()
         (place,) = self.make_feasible(random_blocks(self.problem, self.rng)[None])
         return self.chains.start(place)
 
-    def build(self) -> State:
+    def build_near_elite(self) -> State:
         """A chain at a placement that is built from nothing, near an elite's price of memory."""
         if not self.elites:
             return self.chains.build(self.best.place)
@@ -254,10 +253,10 @@ class AnytimeSearch:
         return self.chains.build(elite.place, elite.price)
 
     def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
-        """Yield chains while they continue; see the class."""
+        """Yield chains while they continue, the better half of them from rung to rung."""
         states = [self.chains.resume(elite) for elite in self.elites[:RETURNING]]
         while len(states) < CHAINS:
-            states.append(self.begin())
+            states.append(self.start_line())
             yield states[-1], 3 * self.move_work
         scale = min(1.0, HEATED / len(self.chains.model.unit))
         for rung, (hot, cold) in enumerate(pairwise(HEATS)):
@@ -277,7 +276,7 @@ class AnytimeSearch:
             self.chains.anneal(state, n, (first, last))
             yield state, n * self.move_work
 
-    def note(self, state: State) -> None:
+    def keep_elite(self, state: State) -> None:
         """Keep a chain's best placement if it is the best of its line and among the best of all."""
         ms, line = float(state.scalars.best_ms), float(state.scalars.line)
         beaten = [elite.ms for elite in self.elites if elite.line == line]

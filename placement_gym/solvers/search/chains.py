@@ -252,9 +252,7 @@ class Chains:
 
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
-        axes = simulator.semantics
-        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
-        self.limited = hard and problem.limited
+        self.limited = simulator.semantics.limits_weights and problem.limited
         self.model = Model.of(simulator)
         self.layout = Layout.of(problem, self.model, self.limited)
         self.kinds = MoveKinds()
@@ -320,7 +318,7 @@ class Chains:
     def anneal_simulated(
         self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
     ) -> None:
-        """The same where each move is simulated from the beginning."""
+        """Continue a chain each of whose moves is simulated from the beginning."""
         hot, cold = heat
         model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
@@ -345,16 +343,9 @@ class Chains:
 
 
 class Elite(NamedTuple):
-    """A placement to which the search may return.
+    """A placement to which the search may return."""
 
-    Attributes:
-        ms: What it costs.
-        place: (n_units,) uint8 devices.
-        price: Of memory, with which it was built.
-        line: Number of the chain that began the line of chains it comes from.
-    """
-
-    ms: float
-    place: UInt8
-    price: float
-    line: float
+    ms: float  # what it costs
+    place: UInt8  # (n_units,) uint8 devices
+    price: float  # of memory, with which it was built
+    line: float  # number of the chain that began the line of chains it comes from

@@ -18,17 +18,11 @@ LEAST_MERGED = 0.05
 
 
 class Clusters(NamedTuple):
-    """A tree of clusters, and an order of units in which each of them is contiguous.
+    """A tree of clusters, and an order of units in which each of them is contiguous."""
 
-    Attributes:
-        order: (n_units,) units.
-        begin: (n_levels, n_units) where the cluster of each unit begins in ``order``.
-        end: (n_levels, n_units) the position after its end.
-    """
-
-    order: UInt32
-    begin: UInt32
-    end: UInt32
+    order: UInt32  # (n_units,) units
+    begin: UInt32  # (n_levels, n_units) where the cluster of each unit begins in ``order``
+    end: UInt32  # (n_levels, n_units) the position after its end
 
 
 def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArray) -> Clusters:
@@ -44,8 +38,8 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
     cluster, levels = np.arange(n_units), [np.arange(n_units)]
     own, other = np.repeat(cluster, np.diff(first)), link.astype(np.int64)
     while True:
-        # a link counts for more where it is long beside the times at its ends; without the mean,
-        # units that cost nothing would all join one cluster
+        # a link counts for more where it is long for the times at its ends; without the mean, units
+        # that cost nothing would all join one cluster
         heavy = ms + ms.mean() + 1e-100
         begins = np.searchsorted(own, np.arange(len(ms) + 1))
         merged = match(begins, other, link_ms / np.sqrt(heavy[own] * heavy[other]))
@@ -69,7 +63,7 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
 
 
 def find_bounds(cluster: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each unit's cluster begins and ends in an order in which clusters are contiguous."""
+    """Find where each unit's cluster begins and ends in an order that has them in one piece."""
     sizes, position = np.bincount(cluster), np.argsort(order)
     begin = np.full(len(sizes), len(order))
     np.minimum.at(begin, cluster, position)

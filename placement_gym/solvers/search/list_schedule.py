@@ -307,7 +307,7 @@ def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: flo
 def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
     """Compute what the moves minimise, and the cost, in ms.
 
-    Of loads that is a norm, so that it pays to relieve any device that is nearly the fullest.
+    Of loads that is a norm, so it pays to relieve any device that is nearly the fullest.
     """
     total, largest = 0.0, load[0]
     for d in range(len(load)):

@@ -9,6 +9,7 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, uint32
+from placement_gym.solvers.list_policy import is_exact
 from placement_gym.solvers.search.clusters import make_clusters
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
@@ -17,45 +18,25 @@ or by the simulator from the beginning."""
 
 
 class Model(Struct):
-    """Operators by position: in the order in which a list schedule runs them, or topologically.
+    """Operators by position: in the order in which a list schedule runs them, or topologically."""
 
-    Attributes:
-        kind: ``LIST``, ``SERIAL``, ``LOAD`` or ``SIMULATED``.
-        overlaps: Whether devices work at the same time, and a latency is asked for.
-        unit: (n,) uint32 unit of each operator.
-        ms: (n, n_devices) times.
-        mean_ms: Their mean.
-        first: (n + 1,) where each operator's readings begin.
-        maker: (n_readings,) the operator that makes the tensor.
-        tensor: (n_readings,).
-        first_made: (n + 1,) where each operator's tensors begin.
-        source: (n_tensors,) the operator that makes each tensor.
-        first_reader: (n_tensors + 1,) where each tensor's readers begin.
-        reader: (n_readings,) operators.
-        transfer_ms: (n_tensors, n_devices, n_devices).
-        boundary_ms: (n_tensors, n_devices).
-        last_reader: (n,) the last operator that reads one of an operator's tensors; 0 if none.
-        tail_ms: (n,) least time from an operator's finish to the end of the model.
-        gap_ms: Idle time of a device after an operator.
-    """
-
-    kind: int
-    overlaps: bool
-    unit: UInt32
-    ms: FloatArray
-    mean_ms: float
-    first: UInt32
-    maker: UInt32
-    tensor: UInt32
-    first_made: UInt32
-    source: UInt32
-    first_reader: UInt32
-    reader: UInt32
-    transfer_ms: FloatArray
-    boundary_ms: FloatArray
-    last_reader: UInt32
-    tail_ms: FloatArray
-    gap_ms: float
+    kind: int  # ``LIST``, ``SERIAL``, ``LOAD`` or ``SIMULATED``
+    overlaps: bool  # whether devices work at the same time, and a latency is asked for
+    unit: UInt32  # (n,) uint32 unit of each operator
+    ms: FloatArray  # (n, n_devices) times
+    mean_ms: float  # their mean
+    first: UInt32  # (n + 1,) where each operator's readings begin
+    maker: UInt32  # (n_readings,) the operator that makes the tensor
+    tensor: UInt32  # (n_readings,)
+    first_made: UInt32  # (n + 1,) where each operator's tensors begin
+    source: UInt32  # (n_tensors,) the operator that makes each tensor
+    first_reader: UInt32  # (n_tensors + 1,) where each tensor's readers begin
+    reader: UInt32  # (n_readings,) operators
+    transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices)
+    boundary_ms: FloatArray  # (n_tensors, n_devices)
+    last_reader: UInt32  # (n,) the last operator that reads one of an operator's tensors; 0 if none
+    tail_ms: FloatArray  # (n,) least time from an operator's finish to the end of the model
+    gap_ms: float  # idle time of a device after an operator
 
     @classmethod
     def of(cls, simulator: Simulator, kind: int | None = None) -> Model:
@@ -65,6 +46,7 @@ class Model(Struct):
         listed = simulator.semantics.schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
         position = np.argsort(order)
+        # tensors by their makers, and readings by tensor
         tensors = np.argsort(position[program.source], kind="stable")
         source, counts = position[program.source][tensors], np.diff(program.first_reader)
         moved = np.argsort(
@@ -72,6 +54,7 @@ class Model(Struct):
         )
         reader, counts = position[program.readers][moved], counts[tensors]
         tensor = np.repeat(np.arange(len(counts)), counts)
+        # the same readings by reader
         by_reader = np.argsort(reader, kind="stable")
         ms = np.ascontiguousarray(program.ms[order])
         # added up one by one: NumPy's sums differ between processors
@@ -103,14 +86,9 @@ class Model(Struct):
 
 def choose_kind(simulator: Simulator) -> int:
     """The estimate that is exact for a simulator's semantics and costs."""
-    axes = simulator.semantics
-    if axes.memory in ("lifetime", "outputs") or axes.memory_penalty_ms_per_gb is not None:
+    if not is_exact(simulator):
         return SIMULATED
-    if simulator.is_uncontended_list:
-        return LIST
-    if simulator.counts_submodels:
-        return SIMULATED
-    return {"serial": SERIAL, "load": LOAD}.get(axes.schedule, SIMULATED)
+    return {"serial": SERIAL, "load": LOAD, "list": LIST}[simulator.semantics.schedule]
 
 
 def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> FloatArray:
@@ -124,53 +102,36 @@ def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> Fl
 
 
 class Layout(Struct):
-    """Links between units, the devices where they may be, and limits.
+    """Links between units, the devices where they may be, and limits."""
 
-    Attributes:
-        first_op: (n_units + 1,) where each unit's operators begin.
-        ops: (n,) positions of operators by unit, ascending.
-        order: (n_units,) units by their first operator.
-        rank: (n_units,) position of each unit in ``order``.
-        first_link: (n_units + 1,) where each unit's links begin.
-        link: (n_links,) the unit at the other end.
-        link_ms: (n_links,) mean time of the transfer, shared by its readers.
-        unit_ms: (n_units, n_devices) times.
-        possible: (n_units, n_devices) bool.
-        size: (n_units,) bytes.
-        member: (n_groups, n_devices) float64, 1 for devices whose units count against each limit.
-        limit: (n_groups,) bytes.
-        gain: Typical ms that a byte saves on the right device, the scale of its price.
-        nested: (n_units,) units in an order in which every cluster is contiguous.
-        first_nested: (n_levels, n_units) where the cluster of each unit begins in ``nested``.
-        last_nested: (n_levels, n_units) the position after its end.
-    """
-
-    first_op: UInt32
-    ops: UInt32
-    order: UInt32
-    rank: UInt32
-    first_link: UInt32
-    link: UInt32
-    link_ms: FloatArray
-    unit_ms: FloatArray
-    possible: BoolArray
-    size: FloatArray
+    first_op: UInt32  # (n_units + 1,) where each unit's operators begin
+    ops: UInt32  # (n,) positions of operators by unit, ascending
+    order: UInt32  # (n_units,) units by their first operator
+    rank: UInt32  # (n_units,) position of each unit in ``order``
+    first_link: UInt32  # (n_units + 1,) where each unit's links begin
+    link: UInt32  # (n_links,) the unit at the other end
+    link_ms: FloatArray  # (n_links,) mean time of the transfer, shared by its readers
+    unit_ms: FloatArray  # (n_units, n_devices) times
+    possible: BoolArray  # (n_units, n_devices) bool
+    size: FloatArray  # (n_units,) bytes
+    # (n_groups, n_devices) float64, 1 for devices whose units count against each limit
     member: FloatArray
-    limit: FloatArray
-    gain: float
-    nested: UInt32
-    first_nested: UInt32
-    last_nested: UInt32
+    limit: FloatArray  # (n_groups,) bytes
+    gain: float  # typical ms that a byte saves on the right device, the scale of its price
+    nested: UInt32  # (n_units,) units in an order in which every cluster is contiguous
+    first_nested: UInt32  # (n_levels, n_units) where the cluster of each unit begins in ``nested``
+    last_nested: UInt32  # (n_levels, n_units) the position after its end
 
     @classmethod
     def of(cls, problem: Problem, model: Model, limited: bool) -> Layout:
         """Make the layout of a problem, with memory limits or without."""
         n_units, n_devices = problem.supported.shape
+        # operators of units, and units by their first operator
         ops = np.argsort(model.unit, kind="stable")
         first_op = np.searchsorted(model.unit[ops], np.arange(n_units + 1))
         order = np.argsort(ops[first_op[:-1]], kind="stable")
-        counts = np.diff(model.first)
-        reader = np.repeat(np.arange(len(model.unit)), counts)
+        # links: readings between units, listed at both ends, at mean times
+        reader = np.repeat(np.arange(len(model.unit)), np.diff(model.first))
         ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
         apart = ends[0] != ends[1]
         own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
@@ -178,13 +139,13 @@ class Layout(Struct):
         moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
         shared_ms = (moved_ms / np.diff(model.first_reader))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
-        limits = problem.memory.limits_bytes
-        tight = np.flatnonzero(np.isfinite(limits) & limited)
-        unit_ms = np.zeros((n_units, n_devices))
-        np.add.at(unit_ms, model.unit, model.ms)
-        size = problem.unit_bytes
         first_link = uint32(np.searchsorted(own[by_own], np.arange(n_units + 1)))
         link, link_ms = uint32(other[by_own]), np.concatenate([shared_ms, shared_ms])[by_own]
+        unit_ms = np.zeros((n_units, n_devices))
+        np.add.at(unit_ms, model.unit, model.ms)
+        # limits that count
+        limits, size = problem.memory.limits_bytes, problem.unit_bytes
+        tight = np.flatnonzero(np.isfinite(limits) & limited)
         clusters = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
         return cls(
             first_op=uint32(first_op),
@@ -227,56 +188,36 @@ loads may be rounding; the line of the chain (see ``Elite``); moves that were pr
 
 
 class State(Struct):
-    """A placement in the course of a search, and what its estimate is made of.
+    """A placement in the course of a search, and what its estimate is made of."""
 
-    Attributes:
-        place: (n_units,) uint8 device of each unit.
-        on: (n,) uint8 device of each operator.
-        used: (n_groups,) bytes that count against each limit.
-        moved: (n_units,) int32 units of the proposed move.
-        was: (n_units,) uint8 devices that they left.
-        marked: (n_units,) int32 the last move that each unit took part in.
-        finish: (n,) of a list schedule, in ms.
-        kept: (n,) the same before the proposed move.
-        free: (n_blocks + 1, n_devices) when devices are free before each block of operators, and
-            at the end, in ms.
-        kept_free: (n_blocks + 1, n_devices) the same before the proposed move.
-        tail: (n + 1,) longest time from an operator's start to the end, before the proposed move;
-            the last one is 0.
-        after: (n_blocks + 1, n_devices) int32 the first operator of each device from each block
-            on, before the proposed move; n if there is none.
-        device_free: (n_devices,) ms, while operators are scheduled.
-        follower: (n_devices,) int32, while tails are measured.
-        changed: (n_devices,) bool, while tails are measured.
-        taste: (n_devices,) ms, while units are placed again.
-        load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
-        stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
-        critical: (n_units,) int32 units of longest chains of a list schedule.
-        best: (n_units,) uint8 the cheapest placement so far.
-        scalars: A record of ``SCALARS``.
-    """
-
-    place: UInt8
-    on: UInt8
-    used: FloatArray
-    moved: Int32
-    was: UInt8
-    marked: Int32
-    finish: FloatArray
-    kept: FloatArray
+    place: UInt8  # (n_units,) uint8 device of each unit
+    on: UInt8  # (n,) uint8 device of each operator
+    used: FloatArray  # (n_groups,) bytes that count against each limit
+    moved: Int32  # (n_units,) int32 units of the proposed move
+    was: UInt8  # (n_units,) uint8 devices that they left
+    marked: Int32  # (n_units,) int32 the last move that each unit took part in
+    finish: FloatArray  # (n,) of a list schedule, in ms
+    kept: FloatArray  # (n,) the same before the proposed move
+    # (n_blocks + 1, n_devices) when devices are free before each block of operators, and at the
+    # end, in ms
     free: FloatArray
-    kept_free: FloatArray
+    kept_free: FloatArray  # (n_blocks + 1, n_devices) the same before the proposed move
+    # (n + 1,) longest time from an operator's start to the end, before the proposed move; the last
+    # one is 0
     tail: FloatArray
+    # (n_blocks + 1, n_devices) int32 the first operator of each device from each block on, before
+    # the proposed move; n if there is none
     after: Int32
-    device_free: FloatArray
-    follower: Int32
-    changed: BoolArray
-    taste: FloatArray
+    device_free: FloatArray  # (n_devices,) ms, while operators are scheduled
+    follower: Int32  # (n_devices,) int32, while tails are measured
+    changed: BoolArray  # (n_devices,) bool, while tails are measured
+    taste: FloatArray  # (n_devices,) ms, while units are placed again
+    # (n_devices,) ms; in a serial schedule, times and transfers by their first device
     load: FloatArray
-    stamp: Int32
-    critical: Int32
-    best: UInt8
-    scalars: Any
+    stamp: Int32  # (n_tensors,) int32 the last update of the loads that each tensor took part in
+    critical: Int32  # (n_units,) int32 units of longest chains of a list schedule
+    best: UInt8  # (n_units,) uint8 the cheapest placement so far
+    scalars: Any  # a record of ``SCALARS``
 
 
 BLOCK = 32

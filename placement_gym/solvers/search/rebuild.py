@@ -39,10 +39,13 @@ def rebuild(
     """
     order, rank, unit = layout.order, layout.rank, model.unit
     first_op, ops, place, taste = layout.first_op, layout.ops, state.place, state.taste
+    # the units leave their devices
     for k in range(length):
         u = signed(order[begin + k])
         state.moved[k], state.was[k], state.marked[u] = u, place[u], state.scalars.n_moves
         hold(layout, state.used, u, signed(place[u]), -1.0)
+
+    # preferences, and the operator from which on devices are scheduled
     price = layout.gain * draw_price(state.scalars, rng)
     lasting, strength = draw_tastes(model, rng)
     for d in range(len(taste)):

@@ -48,8 +48,8 @@ def test_a_cross_takes_one_stretch_of_the_order(backend: SimulatedBackend) -> No
 def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
     search = search_of(backend)
     best: dict[float, float] = {}
-    for state, _ in islice(search.run(), 120):
-        search.note(state)
+    for state, _ in islice(search.advance_chains(), 120):
+        search.keep_elite(state)
         line, ms = float(state.scalars.line), float(state.scalars.best_ms)
         best[line] = min(best.get(line, np.inf), ms)
         lines = [elite.line for elite in search.elites]
@@ -60,7 +60,7 @@ def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
 
 def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBackend) -> None:
     exceeding = 0
-    for state, _ in islice(search_of(backend).run(), 120):
+    for state, _ in islice(search_of(backend).advance_chains(), 120):
         exceeding += state.scalars.over_bytes > 0.0
         if state.scalars.best_ms < np.inf:
             assert backend.infeasibility(state.best.astype(np.int64)) == ""
@@ -69,7 +69,7 @@ def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBacken
 
 def test_a_share_of_the_starts_are_random_blocks_that_fit(backend: SimulatedBackend) -> None:
     search, problem = search_of(backend), backend.problem
-    states = [search.start() for _ in range(100)]
+    states = [search.start_anywhere() for _ in range(100)]
     blocks = [state for state in states if state.scalars.price == 0.0]
     assert 45 < len(blocks) < 75
     assert all(problem.infeasibility(state.place.astype(np.int64)) == "" for state in blocks)

@@ -265,8 +265,8 @@ def test_a_stated_latency_is_that_of_the_placement(
     assert latency_ms < 0.15
     # the moves themselves see no rounding either
     anytime = AnytimeSearch(backend.problem, backend.simulator, rng)
-    for state, _ in islice(anytime.run(), 30):
-        anytime.note(state)
+    for state, _ in islice(anytime.advance_chains(), 30):
+        anytime.keep_elite(state)
     for elite in anytime.elites:
         assert elite.ms == pytest.approx(backend.simulator.latency_ms(elite.place), rel=1e-6)
 

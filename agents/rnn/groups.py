@@ -1,0 +1,177 @@
+"""Groups of units, as the hierarchical placer draws and places them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from agents.common import GraphBatch, PlacementMemory, UnitCategorical, intersect_followers
+from agents.rnn.networks import AutoregressiveDevices
+
+
+@dataclass(frozen=True, eq=False)
+class UnitGroups:
+    """Groups of units in B rows, numbered in the order of their first units."""
+
+    group: Tensor  # (B, N) group of each unit, 0 for padding
+    mask: Tensor  # (B, N) bool, False for padding
+    is_group: Tensor  # (B, M) bool, False for padding
+
+    def mean(self, values: Tensor) -> Tensor:
+        """(B, M, F) means over groups of (B, N, F) values, zero where padded."""
+        index, mask = self.group[..., None].expand_as(values), self.mask.to(values.dtype)
+        zeros = values.new_zeros(*self.is_group.shape, values.shape[2])
+        total = zeros.scatter_add(1, index, values * mask[..., None])
+        count = values.new_zeros(self.is_group.shape).scatter_add(1, self.group, mask)
+        return total / count.clamp(min=1.0)[..., None]
+
+    def share_allowed(self, allowed: Tensor) -> Tensor:
+        """(B, M, D) bool, the devices that all units of a group allow, of (B, N, D)."""
+        allowed = allowed | ~self.mask[..., None]
+        return intersect_followers(allowed, self.group, self.is_group.shape[1])
+
+    def spread(self, devices: Tensor) -> Tensor:
+        """(B, N) device of each unit, of (B, M) devices; 0 for padding."""
+        return devices.gather(1, self.group) * self.mask
+
+
+def order_groups(groups: Tensor, mask: Tensor) -> UnitGroups:
+    """Order groups by their first units; deviation: the paper orders them by their numbers.
+
+    Args:
+        groups: (B, N) group of each unit.
+        mask: (B, N) bool, False for padding.
+    """
+    n_groups, n = int(groups.max()) + 1, groups.shape[1]
+    unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
+    first = torch.full((len(groups), n_groups), n, device=groups.device)
+    first.scatter_reduce_(1, groups, unit, "amin")
+    present = first < n
+    rank = first.argsort(dim=1).argsort(dim=1)
+    most = int(present.sum(dim=1).max())
+    is_group = present.gather(1, first.argsort(dim=1))[:, :most]
+    return UnitGroups(rank.gather(1, groups) * mask, mask, is_group)
+
+
+class Grouper(nn.Module):
+    """Samples the group of each unit (Mirhoseini et al. 2018, section 3)."""
+
+    def __init__(self, width: int, hidden: int, n_groups: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, n_groups)
+        )
+
+    def forward(self, units: Tensor) -> Tensor:
+        """(S, N, n_groups) logits of the groups of (S, N, width) units."""
+        logits: Tensor = self.layers(units)
+        return logits
+
+
+def describe_groups(
+    units: Tensor, graphs: GraphBatch, row: Tensor, groups: UnitGroups, width: int
+) -> Tensor:
+    """(B, M, F + 2 * width) asinh of each group's summed features and of its edges to each group.
+
+    Args:
+        units: (G, N, F) features of padded units, zero for padding.
+        graphs: The G graphs.
+        row: (B,) graph of each row.
+        groups: Of the B rows.
+        width: Maximum number of groups.
+    """
+    group, (n_rows, n_groups) = groups.group, groups.is_group.shape
+    index = group[..., None].expand(-1, -1, units.shape[2])
+    summed = units.new_zeros(n_rows, n_groups, units.shape[2]).scatter_add(1, index, units[row])
+    edges = units.new_zeros(n_rows, width * width)
+    for graph in range(len(graphs.ids)):
+        rows = (row == graph).nonzero()[:, 0]
+        source, target = graphs.edges_of(graph)
+        pair = group[rows][:, source] * width + group[rows][:, target]
+        edges[rows] = edges[rows].scatter_add(1, pair, torch.ones_like(pair, dtype=units.dtype))
+    sent = edges.view(n_rows, width, width)
+    both = [sent[:, :n_groups], sent.transpose(1, 2)[:, :n_groups]]
+    return torch.cat([summed, *both], dim=2).asinh()
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedDevices:
+    """Groups are sampled first, then their devices one after another."""
+
+    grouper: UnitCategorical  # of the groups
+    place_groups: Callable[[UnitGroups], AutoregressiveDevices]  # of the devices of groups
+    memory: PlacementMemory  # groups that the placements so far were sampled with
+    graph: Tensor  # (B,) ``graph_id`` of each row
+    mask: Tensor  # (B, N) bool, False for padding
+    votes: int  # groupings of which a prediction takes the majority
+    allowed: Tensor | None = None  # (B, N, D) bool, allowed devices of each unit; None allows all
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) devices, 0 for padding; deterministic ones are chosen by ``vote``."""
+        if deterministic:
+            return self.vote()
+        groups = self.grouper.sample()
+        devices = self.choose_devices(groups)
+        self.memory.keep(self.graph, devices, groups)
+        return devices
+
+    def vote(self) -> Tensor:
+        """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
+
+        Added here: the most likely group of each unit would make a grouping that is hardly
+        ever sampled.
+        """
+        device = self.mask.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(0)
+            votes = [
+                self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(self.votes)
+            ]
+        return torch.stack(votes).mode(dim=0).values
+
+    def choose_devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
+        """(B, N) devices of units in (B, N) groups."""
+        units = order_groups(groups, self.mask)
+        return units.spread(self.group_distribution(units).get_actions(greedy))
+
+    def conditioned_on(self, actions: Tensor) -> JointLikelihood:
+        """The likelihood of (B, N) devices together with the groups they were sampled with."""
+        groups = self.memory.recall(self.graph, actions, self.grouper.mode())
+        units = order_groups(groups, self.mask)
+        group_devices = torch.zeros_like(units.is_group, dtype=torch.int64)
+        group_devices.scatter_reduce_(1, units.group, actions.long() * self.mask, "amax")
+        devices = self.group_distribution(units).conditioned_on(group_devices)
+        return JointLikelihood(self.grouper, groups, devices, group_devices)
+
+    def group_distribution(self, groups: UnitGroups) -> AutoregressiveDevices:
+        """The distribution of the devices of (B, M) groups: those that all of their units allow."""
+        distribution = self.place_groups(groups)
+        if self.allowed is None:
+            return distribution
+        return distribution.restricted_to(groups.share_allowed(self.allowed))
+
+    def restricted_to(self, allowed: Tensor) -> GroupedDevices:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        both = allowed if self.allowed is None else allowed & self.allowed
+        return replace(self, allowed=both)
+
+
+@dataclass(frozen=True, eq=False)
+class JointLikelihood:
+    """The joint likelihood of groups and their devices."""
+
+    grouper: UnitCategorical
+    groups: Tensor  # (B, N) group of each unit
+    devices: UnitCategorical
+    group_devices: Tensor  # (B, M) device of each group
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) joint log-probability."""
+        return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.group_devices)
+
+    def entropy(self) -> Tensor:
+        """(B,) sum of both entropies."""
+        return self.grouper.entropy() + self.devices.entropy()
