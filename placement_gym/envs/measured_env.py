@@ -42,8 +42,9 @@ class MeasuredEnv(DevicePlacementEnv):
 
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
-    reference device ([how](../../docs/explanation/latency.md#measured)). A step takes about a second. To
-    train with fewer measurements, [start in a simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
+    reference device ([how](../../docs/explanation/latency.md#measured)). A step takes about a
+    second. To train with fewer measurements, [start in a
+    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
 
     ```python
     import gymnasium as gym

@@ -31,8 +31,8 @@ class SimulatedEnv(DevicePlacementEnv):
     The interface of [DevicePlacement-v0](env.py), simulated: a step takes microseconds, and the
     machine need not have the devices. The environment also takes generated graphs, published
     workloads and [your own graphs](../../docs/how_to/own_problem.md). It is deterministic unless
-    `noise` is set. [Simulation](../../docs/explanation/latency.md#simulated) explains costs, schedules and
-    the proven optimum.
+    `noise` is set. [Simulation](../../docs/explanation/latency.md#simulated) explains costs,
+    schedules and the proven optimum.
 
     ```python
     import gymnasium as gym
