@@ -12,7 +12,6 @@ from .arguments import check_not_negative as check_not_negative
 from .arguments import check_plain_fields as check_plain_fields
 from .arguments import check_positive as check_positive
 from .arguments import check_sequence as check_sequence
-from .arguments import flat_keywords as flat_keywords
 from .arguments import parse_count as parse_count
 from .arguments import suggest_keywords as suggest_keywords
 from .arrays import MAX_DEVICES as MAX_DEVICES

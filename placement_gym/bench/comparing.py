@@ -13,10 +13,10 @@ import numpy as np
 
 from placement_gym.base import (
     UserError,
-    flat_keywords,
     is_on_terminal,
     make_output_folder,
     progress_bar,
+    suggest_keywords,
     to_plain,
 )
 from placement_gym.bench.report import (
@@ -59,7 +59,7 @@ SEARCH_AGENTS = ("random-blocks", "prefix", "window")
 Document = dict[str, Any]
 
 
-@flat_keywords()
+@suggest_keywords
 def compare(
     model: Any = "resnet",
     agents: Sequence[Any] | None = None,

@@ -25,13 +25,13 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import (
     EngineError,
     check_output_folder,
-    flat_keywords,
     keep_results,
     make_output_folder,
     progress_bar,
     replace_files,
     safe_name,
     show_step,
+    suggest_keywords,
     warn_user,
     write_json,
 )
@@ -69,7 +69,7 @@ RIVALS = 5
 """Candidates other than single devices, for estimates of time: typical of most problems."""
 
 
-@flat_keywords()
+@suggest_keywords
 def plan(  # noqa: D417  keywords as for gym.make share a line
     model: Any = "resnet",
     devices: DevicesArgument = None,

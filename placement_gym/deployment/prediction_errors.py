@@ -26,11 +26,11 @@ from placement_gym.base import (
     IntArray,
     UserError,
     check_output_folder,
-    flat_keywords,
     keep_results,
     make_output_folder,
     progress_bar,
     safe_name,
+    suggest_keywords,
     to_plain,
     warn_user,
     write_json,
@@ -51,7 +51,7 @@ FASTEST_SHARE = 1 / 3
 Document = dict[str, Any]
 
 
-@flat_keywords()
+@suggest_keywords
 def fidelity(  # noqa: D417  keywords as for gym.make share a line
     model: Any = "resnet",
     devices: DevicesArgument = None,
