@@ -11,7 +11,7 @@ import pytest
 from placement_gym.base import FittedText
 from placement_gym.cli import main
 from placement_gym.cli.tables import print_result
-from placement_gym.view.figures import style
+from placement_gym.view import figures
 
 LONG = "n" * 256
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -88,7 +88,7 @@ def test_pictures_that_are_not_drawn_are_not_promised(
     said = f"Rows, table{{}} and placements are in {tmp_path}/\n"
     words = ["compare", *SIM, "--agents", "prefix", "--budget", "2", "--out", str(tmp_path)]
     for note, pictures in (("", ", pictures"), ("it could not be drawn: disk full", "")):
-        monkeypatch.setattr(style, "draw_if_possible", lambda *_, note=note: note)
+        monkeypatch.setattr(figures, "draw_if_possible", lambda *_, note=note: note)
         assert main(words) == 0
         assert said.format(pictures) in capsys.readouterr().out
 
