@@ -60,6 +60,11 @@ class BudgetedBackend(BackendWrapper):
         return round(now_s() - self.started, 3)
 
     @property
+    def cpu_s(self) -> float:
+        """Seconds of this process's time since then."""
+        return cpu_now_s() - self.started_cpu_s
+
+    @property
     def evaluations(self) -> int:
         return len(self.history)
 
@@ -135,7 +140,7 @@ class BudgetedBackend(BackendWrapper):
             "repaired": sum(index < n_first for index in self.repaired),
             "curve": [point for point in self.curve if point[0] <= n_first],
             "wall_s": self.wall_s,
-            "cpu_s": round(cpu_now_s() - self.started_cpu_s, 3),
+            "cpu_s": round(self.cpu_s, 3),
         }
 
     def best(self, n: int, n_first: int | None = None) -> list[IntArray]:
