@@ -138,9 +138,9 @@ def test_measured_searches_make_every_second_placement_a_move(
 ) -> None:
     agent, moved = SearchAgent(misled(0), 0), []
 
-    def move(moves: Any) -> IntArray:
+    def move() -> IntArray | None:
         moved.append(agent.evaluations)
-        return SearchAgent.move(agent, moves)
+        return SearchAgent.move(agent)
 
     monkeypatch.setattr(agent, "move", move)
     agent.learn(60)
