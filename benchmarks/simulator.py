@@ -23,7 +23,7 @@ from summaries import print_table
 from placement_gym.envs import PerUnitEnv
 from placement_gym.envs.observation import compute_node_features
 from placement_gym.graph import group
-from placement_gym.graph.extract import extract
+from placement_gym.graph.extraction import extract
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.hardware import parse_devices
 from placement_gym.problem import Problem

@@ -17,9 +17,8 @@ import yaml
 
 import placement_gym
 from placement_gym import solvers
-from placement_gym.bench.study.spec import STUDIES
-from placement_gym.cli import main
-from placement_gym.cli.main import make_parser
+from placement_gym.bench.study import STUDIES
+from placement_gym.cli import main, make_parser
 
 pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")
 """A reader who copies the code sees no warning."""

@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Six attacks by files from elsewhere: none runs code, writes elsewhere or forges what is shown."""
 
 from __future__ import annotations
@@ -21,11 +22,9 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 import placement_gym
-from agents.common import REINFORCE, load_weights, save_weights
-from agents.common.weights import read_safetensors, write_safetensors
+from agents.common import REINFORCE, load_weights, read_safetensors, save_weights, write_safetensors
 from placement_gym.base import UserError, code_span
-from placement_gym.bench.report import comparison_table
-from placement_gym.bench.report.comparison import format_markdown
+from placement_gym.bench.report import comparison_table, format_markdown
 from placement_gym.bench.report.document import format_bold, format_heading, format_table
 from placement_gym.bench.run import BenchEnv
 from placement_gym.cli import main

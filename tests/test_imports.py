@@ -290,6 +290,23 @@ def test_a_door_names_what_other_rooms_use() -> None:
         assert not {(room, name) for name in doors()[room]} - used, room
 
 
+def find_private_room(source: str, name: str) -> str:
+    """The room that ``from source import name`` enters without its door; empty if none."""
+    if CODE[source].stem != "__init__":
+        return source.rpartition(".")[0].removeprefix("placement_gym").removeprefix(".")
+    is_module = f"{source}.{name}" in CODE and CODE[f"{source}.{name}"].stem != "__init__"
+    is_inside = is_module and name not in doors()[source] and "." in source
+    return source.removeprefix("placement_gym.") if is_inside else ""
+
+
+def test_tests_that_do_not_use_a_door_say_so_in_their_first_line() -> None:
+    for path in (ROOT.parent / "tests").rglob("*.py"):
+        rooms = {find_private_room(source, name) for source, name in imported_names(path)} - {""}
+        first_line = path.read_text().partition("\n")[0]
+        stated = first_line.removeprefix("# White-box tests of ")
+        assert (stated if stated != first_line else "") == ", ".join(sorted(rooms)), path
+
+
 @pytest.mark.parametrize("room", [room for room in doors() if doors()[room]])
 def test_what_a_door_names_can_be_imported(room: str) -> None:
     package = import_module(room)

@@ -1,3 +1,4 @@
+# White-box tests of agents.common, bench.report, cli
 """Every parser, given files that someone has changed: documented errors only, and at once."""
 
 from __future__ import annotations
@@ -31,12 +32,10 @@ from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run import ROWS, load_rows, load_runs
 from placement_gym.bench.study import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
-from placement_gym.envs.online.plans import PlanTable
-from placement_gym.hardware import parse_devices
-from placement_gym.hardware.device_requests import parse_counts
+from placement_gym.envs.online import PlanTable
+from placement_gym.hardware import parse_counts, parse_devices
 from placement_gym.problem import Constraints, Placement
-from placement_gym.problem.costs import CostGraph, CostTable, load_workload
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.costs import CostGraph, CostTable, Workload, load_workload
 from placement_gym.solvers import list_policy
 from placement_gym.solvers.list_policy import N_STATISTICS, N_WEIGHTS, ListPolicy
 

@@ -1,3 +1,4 @@
+# White-box tests of bench.study
 """Pages of results say what their rows say, of which version these are, and name today's agents."""
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import pytest
 
 from agents import AGENTS
 from placement_gym.base import explain_removal
-from placement_gym.bench.run import AgentSpec
-from placement_gym.bench.run.rows import read_rows
-from placement_gym.bench.study import Study, describe_older, read_columns, validate
-from placement_gym.bench.study.row_checks import OF_STUDIES, check_rows, find_missing_columns
+from placement_gym.bench.run import AgentSpec, read_rows
+from placement_gym.bench.study import Study, check_rows, describe_older, read_columns, validate
+from placement_gym.bench.study.row_checks import OF_STUDIES, find_missing_columns
 from placement_gym.problem import parse_assignment
 from placement_gym.version import VERSION
 

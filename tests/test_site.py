@@ -27,13 +27,12 @@ from browsing import browse
 import placement_gym.solvers
 from envs_registry import ENVS
 from placement_gym import load_model
-from placement_gym.cli.main import make_parser
-from placement_gym.envs.rewards import REWARDS
-from placement_gym.graph import Structure
-from placement_gym.graph.extract import extract
+from placement_gym.cli import make_parser
+from placement_gym.envs import REWARDS
+from placement_gym.graph import Structure, extract
 from placement_gym.hardware import PRESETS
 from placement_gym.problem import Placement
-from placement_gym.workloads.with_state import Conversation
+from placement_gym.workloads import Conversation
 
 pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")
 """A reader who copies the code sees no warning."""

@@ -41,9 +41,13 @@ from .reinforce import REINFORCE as REINFORCE
 from .reinforce import Losses as Losses
 from .reinforce import limit_threads as limit_threads
 from .reinforce import silence as silence
+from .vec_env import PlacementVecEnv as PlacementVecEnv
 from .vec_env import Rollouts as Rollouts
 from .vec_env import WithoutGraph as WithoutGraph
 from .vec_env import find_bases as find_bases
 from .vec_env import find_stated as find_stated
+from .vec_env import vectorize as vectorize
 from .weights import load_weights as load_weights
+from .weights import read_safetensors as read_safetensors
 from .weights import save_weights as save_weights
+from .weights import write_safetensors as write_safetensors

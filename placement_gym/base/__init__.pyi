@@ -89,6 +89,7 @@ from .removed import explain_removal as explain_removal
 from .shown_task import show_step as show_step
 from .shown_task import show_waiting as show_waiting
 from .structs import Struct as Struct
+from .telemetry import PACKAGE as PACKAGE
 from .telemetry import leave_out_telemetry as leave_out_telemetry
 from .texts import code_span as code_span
 from .texts import escape_figure_text as escape_figure_text

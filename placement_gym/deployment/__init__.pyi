@@ -1,3 +1,4 @@
+from .checking import FaultFinder as FaultFinder
 from .checking import check as check
 from .compile import apply_placement as apply_placement
 from .compile import compile_model as compile_model
@@ -10,4 +11,5 @@ from .export import export_placement as export_placement
 from .export_onnxruntime import export_for_onnxruntime as export_for_onnxruntime
 from .planning import plan as plan
 from .prediction_errors import fidelity as fidelity
+from .profiling import describe_profile as describe_profile
 from .profiling import profile as profile

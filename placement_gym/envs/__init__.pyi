@@ -8,9 +8,11 @@ from .keywords import find_env_spec as find_env_spec
 from .keywords import not_placement as not_placement
 from .measured_env import MeasuredEnv as MeasuredEnv
 from .observation import FEATURES as FEATURES
+from .observation import N_FEATURES as N_FEATURES
 from .observation import SCALED_BLOCKS as SCALED_BLOCKS
 from .observation import Observation as Observation
 from .observation import Observer as Observer
+from .observation import compute_node_features as compute_node_features
 from .observation import observe_features as observe_features
 from .options import RENDER_MODES as RENDER_MODES
 from .options import check_render_mode as check_render_mode
@@ -23,6 +25,8 @@ from .placement_env import find_step_limit as find_step_limit
 from .placement_env import find_wrapper as find_wrapper
 from .placement_env import placement_env as placement_env
 from .placing import place as place
+from .rewards import REWARDS as REWARDS
+from .rewards import neg_sqrt_latency as neg_sqrt_latency
 from .scaling import GRAPH_IDS as GRAPH_IDS
 from .scaling import LOG_DIVISOR as LOG_DIVISOR
 from .scaling import IndexBox as IndexBox

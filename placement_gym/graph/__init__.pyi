@@ -1,7 +1,8 @@
 from . import features as features
 from .bodies import list_inside as list_inside
 from .borders import state_border_shapes as state_border_shapes
-from .extract import extract_spec as extract_spec
+from .extraction import extract as extract
+from .extraction import extract_spec as extract_spec
 from .generated import FAMILIES as FAMILIES
 from .generated import MAX_SEED as MAX_SEED
 from .generated import build_family as build_family

@@ -123,7 +123,7 @@ def recurrent(name: str, n: int) -> OpGraph:
 
 def stacked_bert(name: str, n: int) -> OpGraph:
     """Copies of the built-in BERT of eight tokens, each reading the previous one's result."""
-    from placement_gym.graph.extract import extract
+    from placement_gym.graph.extraction import extract
     from placement_gym.models import load_model
 
     block = extract(load_model("bert-8"), "folded")

@@ -2,12 +2,15 @@ from .device_requests import ACCELERATOR as ACCELERATOR
 from .device_requests import DevicesArgument as DevicesArgument
 from .device_requests import choose_default as choose_default
 from .device_requests import make_devices as make_devices
+from .device_requests import parse_counts as parse_counts
 from .device_requests import parse_devices as parse_devices
 from .device_requests import parse_list as parse_list
 from .device_requests import resolve_devices as resolve_devices
 from .devices import ALIASABLE as ALIASABLE
 from .devices import NATIVE_PRECISION as NATIVE_PRECISION
 from .devices import PRESETS as PRESETS
+from .devices import TESTBED as TESTBED
+from .devices import TESTBED_PRESETS as TESTBED_PRESETS
 from .devices import DeviceSpec as DeviceSpec
 from .devices import collect_cautions as collect_cautions
 from .devices import find_device as find_device

@@ -56,5 +56,6 @@ from .tensors import Input as Input
 from .tensors import as_input as as_input
 from .tensors import is_foreign as is_foreign
 from .tensors import is_whole as is_whole
+from .tensors import make_tensor as make_tensor
 from .tensors import read_values as read_values
 from .union import split_union as split_union

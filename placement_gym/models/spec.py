@@ -35,7 +35,7 @@ class ModelSpec:
             of a generated graph, which can only be simulated. A list of models becomes a tuple, a
             list of one model that model.
         granularity: Kind of units, see ``graph.units.group``.
-        graph: View of the operators, see ``graph.extract.extract``.
+        graph: View of the operators, see ``graph.extract``.
         shapes: Sizes that bind dynamic dimensions, see ``load_model``.
         inputs: The user's inputs, see ``load_model``.
         scenario: One run of a model with state, see ``Conversation.parse``.

@@ -2,6 +2,7 @@ from .data import make_view_data as make_view_data
 from .page import check_picture_file as check_picture_file
 from .page import draw_shown as draw_shown
 from .page import render_page as render_page
+from .scene import DisplayedPlacement as DisplayedPlacement
 from .scene import Scene as Scene
 from .scene import StatedPlacement as StatedPlacement
 from .scene import build_problem as build_problem

@@ -19,3 +19,5 @@ from .runs import read_outputs as read_outputs
 from .runs import start_inferences as start_inferences
 from .samples import check_inputs as check_inputs
 from .samples import draw as draw
+from .samples import sample_inputs as sample_inputs
+from .with_state import Conversation as Conversation

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.common
 """The callback that keeps the best placement of a training."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.common
 """Contracts of agents: what each of them does in any environment, and what it refuses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.doppler
 """DOPPLER: its graph, its schedule, its teacher, its likelihood, and faults it must not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.common, envs
 """Learning in a twin, then going on where evaluations are dear."""
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
 
 import agents
-from agents.common import REINFORCE
+from agents.common import REINFORCE, vectorize
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.vec_env import vectorize
 from agents.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.hsdag import HSDAGPolicy
 from agents.logits import LogitsPolicy

@@ -1,3 +1,4 @@
+# White-box tests of agents.common, agents.gdp
 """GO: its network, its PPO for many units, and its training across problems."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.gdp
 """GO's further stages: priority and fusion, learned with the placement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.gdp
 """GO's attention: all segments of a layer at once equal one segment after another."""
 
 from __future__ import annotations

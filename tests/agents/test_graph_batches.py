@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.common
 """Observations as graphs: one batch for encoders, or PyTorch Geometric's."""
 
 from __future__ import annotations

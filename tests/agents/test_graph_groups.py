@@ -1,3 +1,4 @@
+# White-box tests of agents.graph_groups
 """Groups that are drawn with each placement, by a graph network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.hsdag
 """HSDAG under SB3's algorithms."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.hsdag
 """Groups of HSDAG: how they are parsed, pooled and placed."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from learned import SIMULATED, first_observation, several
 from stable_baselines3 import PPO
 
 from agents.common import MIN_COST
-from agents.common.vec_env import vectorize as vectorized
+from agents.common import vectorize as vectorized
 from agents.hsdag import HSDAGOptions, HSDAGPolicy, make
 from agents.hsdag.networks import Groups, Networks
 from agents.hsdag.policy import SampledGroups

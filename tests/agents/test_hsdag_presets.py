@@ -1,3 +1,4 @@
+# White-box tests of agents.hsdag
 """HSDAG's presets have all steps of the paper, and the numbers of its table."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from stable_baselines3 import PPO
 
 from agents.hsdag import PRESETS, HSDAGPolicy, make
 from agents.hsdag.policy import SampledGroups
-from placement_gym.envs.rewards import REWARDS
+from placement_gym.envs import REWARDS
 
 
 def test_default_is_a_preset_with_all_steps() -> None:

@@ -1,3 +1,4 @@
+# White-box tests of agents.common
 """Learners of this package: threads, logging, answers, and rollouts in which nothing fits."""
 
 from __future__ import annotations

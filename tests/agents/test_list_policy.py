@@ -1,3 +1,4 @@
+# White-box tests of agents.list_policy
 """The policy of list schedules: its training, and as an agent."""
 
 from __future__ import annotations

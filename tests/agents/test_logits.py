@@ -1,3 +1,4 @@
+# White-box tests of agents.graph_groups
 """Logits and groups that follow: what they sample, how likely it is, and what they learn."""
 
 from __future__ import annotations

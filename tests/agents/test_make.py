@@ -1,3 +1,4 @@
+# White-box tests of agents, envs
 """What ``agents.make`` trains in: wrappers, settings of ``gym.make``, several graphs; loading."""
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 import agents
 from agents import AGENTS, LEARNERS
 from agents.about import ABOUT, SEARCH
-from agents.common import UnitCategorical
-from agents.common.vec_env import PlacementVecEnv
+from agents.common import PlacementVecEnv, UnitCategorical
 from agents.hsdag import HSDAGPolicy
 from agents.loading import read_algorithm
 from agents.options import list_options

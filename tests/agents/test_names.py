@@ -1,3 +1,4 @@
+# White-box tests of agents
 """Agents by name, and what is said of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.doppler, agents.gdp, agents.placeto, agents.rnn
 """Published agents: every number has a source, and every step of the papers runs by default."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.hsdag
 """Graph parsing against the definition, one edge at a time."""
 
 from __future__ import annotations

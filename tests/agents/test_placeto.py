@@ -1,3 +1,4 @@
+# White-box tests of agents.common, agents.placeto
 """Placeto's network against its formulas, and the agent that answers for all units."""
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from agents.placeto.networks import Embedding, Perceptrons, find_relations
 from agents.placeto.transfer import ZeroShot
 from agents.placeto.transfer import make as transferred
 from placement_gym.base import UserError
-from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run import BudgetedBackend
 from placement_gym.envs import FEATURES, MeasuredEnv, PerUnitEnv, placement_env, play_episode
 
 

@@ -11,7 +11,7 @@ import torch
 from learned import several, simulated
 from stable_baselines3.common.callbacks import ConvertCallback
 
-from agents.common.vec_env import vectorize
+from agents.common import vectorize
 from agents.post import Post, make
 
 

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.graph_groups
 """Windows of the best placement that are drawn anew: what is drawn, and how likely it is."""
 
 from __future__ import annotations

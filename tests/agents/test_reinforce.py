@@ -1,3 +1,4 @@
+# White-box tests of agents.common
 """REINFORCE: credits, baselines, environments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.common, agents.rnn
 """The sequence-to-sequence network, and groups that are drawn."""
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
-from agents.common import PlacementMemory, UnitCategorical
+from agents.common import PlacementMemory, UnitCategorical, vectorize
 from agents.common.graphs import Graphs
-from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
 from agents.rnn.groups import GroupedDevices, UnitGroups, order_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
-from placement_gym.envs.rewards import neg_sqrt_latency
+from placement_gym.envs import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
 

@@ -1,3 +1,4 @@
+# White-box tests of agents.search
 """Searches without a network: budgets, seeds, resuming, and what they find."""
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.search import Search
 from agents.search.annealing import Annealing, hill_climb
 from placement_gym.base import FloatArray, IntArray
-from placement_gym.bench.run import AgentSpec, BenchEnv, load_agent, run_agent
-from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run import AgentSpec, BenchEnv, BudgetedBackend, load_agent, run_agent
 from placement_gym.envs import placement_env
 from placement_gym.problem import Placement
 from placement_gym.solvers import minimum_cut

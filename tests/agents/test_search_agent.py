@@ -1,3 +1,4 @@
+# White-box tests of agents.search
 """The agent ``search``: seeds, budgets, schedules, and where it ends."""
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import pytest
 
 from agents.search.anytime import N_TRUSTED, SearchAgent
 from placement_gym.base import IntArray, UserError
-from placement_gym.bench.run import AgentSpec, BenchEnv, run_agent
-from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run import AgentSpec, BenchEnv, BudgetedBackend, run_agent
 from placement_gym.envs import placement_env
 from placement_gym.problem.costs import PRESETS
 

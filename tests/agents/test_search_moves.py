@@ -1,3 +1,4 @@
+# White-box tests of agents.search
 """Moves of the searches, and the placements that they start from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents
 """Stable-Baselines3's PPO as a study runs it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents.common
 """Features of units on devices."""
 
 from __future__ import annotations

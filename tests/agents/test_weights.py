@@ -13,8 +13,7 @@ import torch
 from stable_baselines3 import PPO
 
 import agents
-from agents.common import load_weights, save_weights
-from agents.common.weights import read_safetensors, write_safetensors
+from agents.common import load_weights, read_safetensors, save_weights, write_safetensors
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base import FileError, UserError
 

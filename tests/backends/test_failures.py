@@ -1,3 +1,4 @@
+# White-box tests of backends
 """Kinds of failure: whatever an engine raises has one, and each says what follows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of base
 from __future__ import annotations
 
 import os

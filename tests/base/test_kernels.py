@@ -1,3 +1,4 @@
+# White-box tests of base
 """Kernels: structs that they take by reference, and what is said while they compile."""
 
 from __future__ import annotations

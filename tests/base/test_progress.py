@@ -1,3 +1,4 @@
+# White-box tests of base
 """Progress is seen with and without a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.list_policy
 """Values from files, checked against a schema."""
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from workload_files import contents, node
 from placement_gym.base import UserError, write_json
 from placement_gym.base.schemas import check, load_json
 from placement_gym.bench.study import Study
-from placement_gym.envs.online.plans import Member, PlanStage, PlanTable, ServingPlan
+from placement_gym.envs.online import PlanStage, PlanTable, ServingPlan
 from placement_gym.hardware import parse_devices
+from placement_gym.models import Member
 from placement_gym.problem import Constraints, Placement
-from placement_gym.problem.costs import CostGraph, CostTable
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.costs import CostGraph, CostTable, Workload
 from placement_gym.solvers.list_policy import policy
 
 

@@ -1,3 +1,4 @@
+# White-box tests of base
 """Names that are gone: one clear error says what to use now."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from placement_gym import solvers
 from placement_gym.base import UserError
 from placement_gym.base.removed import REMOVED
 from placement_gym.bench.run import AgentSpec
-from placement_gym.cli.main import make_parser
+from placement_gym.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 

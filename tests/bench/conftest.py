@@ -1,3 +1,4 @@
+# White-box tests of bench.known
 """The results of a small study, once for the tests of reports and of replaying."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench
 """The problems of a study as environments with scores."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import placement_gym
 from placement_gym.base import IntArray, UserError
 from placement_gym.bench import benchmark
 from placement_gym.bench.benchmark import BenchmarkTask
-from placement_gym.bench.study.spec import STUDIES
+from placement_gym.bench.study import STUDIES
 from placement_gym.envs import play_episode
 
 MEASURED = {"measured"}

@@ -1,3 +1,4 @@
+# White-box tests of bench, bench.report, bench.run
 """Comparisons: their rows, files, tables, and what happens when they are run again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Where no single device holds the model, nothing is compared with one: rows hold a penalty."""
 
 from __future__ import annotations

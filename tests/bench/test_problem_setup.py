@@ -1,3 +1,4 @@
+# White-box tests of bench
 """The problem that a comparison opens with leaves a split that can win."""
 
 from __future__ import annotations

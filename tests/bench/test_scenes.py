@@ -19,8 +19,7 @@ from placement_gym.base import UserError
 from placement_gym.bench import open_scene
 from placement_gym.bench.run import load_runs
 from placement_gym.bench.study import run_study
-from placement_gym.cli import main
-from placement_gym.cli.main import make_parser
+from placement_gym.cli import main, make_parser
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Placement, PlacementMismatchError
 

@@ -1,3 +1,4 @@
+# White-box tests of cli
 """The command line, as a user types it."""
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from fakes import diamond_costs, diamond_problem
 from rich.console import Console
 
 import placement_gym
-from placement_gym.base.telemetry import PACKAGE
+from placement_gym.base import PACKAGE
 from placement_gym.cli import main
 from placement_gym.cli.tables import profile_table
-from placement_gym.deployment.profiling import describe_profile
+from placement_gym.deployment import describe_profile
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 

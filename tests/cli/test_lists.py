@@ -1,3 +1,4 @@
+# White-box tests of agents, cli
 """What there is: devices, models and agents."""
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from placement_gym.bench.run import load_agent
 from placement_gym.cli import main
 from placement_gym.cli.lists import BUILT_IN as LISTED
 from placement_gym.cli.lists import describe_options, describe_spec
-from placement_gym.hardware import PRESETS
-from placement_gym.hardware.devices import TESTBED_PRESETS
+from placement_gym.hardware import PRESETS, TESTBED_PRESETS
 from placement_gym.models import BUILT_IN
 
 

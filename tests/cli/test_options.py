@@ -1,3 +1,4 @@
+# White-box tests of bench, cli
 """Options mean the same in every command, and every command explains itself."""
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from placement_gym.bench import comparing
-from placement_gym.cli import main
-from placement_gym.cli.main import make_parser
+from placement_gym.cli import main, make_parser
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import output_folder, parse_seeds
 

@@ -1,3 +1,4 @@
+# White-box tests of cli
 """Paths that cannot be, and standard streams that are closed or full."""
 
 from __future__ import annotations

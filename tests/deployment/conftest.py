@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """Plans of tests, whose problems are small, need no long search."""
 
 from __future__ import annotations

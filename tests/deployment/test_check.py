@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """What breaks on a device is found, kept off it, and everything else still runs there."""
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ from foreign_models import make_chain
 from testbed import ONCE, make, measure_here
 
 import placement_gym
-from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.backends.measured.assembly import find_supported
+from placement_gym.backends.measured import MeasuredBackend, find_supported
 from placement_gym.base import UserError
 from placement_gym.cli import main
-from placement_gym.deployment import check
+from placement_gym.deployment import FaultFinder, check
 from placement_gym.deployment import checking as check_module
-from placement_gym.deployment.checking import MAX_COMPILATIONS, FaultFinder, choose_reference
+from placement_gym.deployment.checking import MAX_COMPILATIONS, choose_reference
 from placement_gym.graph import extract_spec, group
-from placement_gym.hardware import DeviceSpec
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, DeviceSpec
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Constraints, Placement, Problem
 from placement_gym.solvers.search import search

@@ -1,3 +1,4 @@
+# White-box tests of cli, deployment
 """Measuring a saved placement again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """Exports: what is written runs the placement in programs that know OpenVINO alone."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from testbed import worst_relative
 from placement_gym.base import FileError, PlacementGymWarning, UserError
 from placement_gym.cli import main
 from placement_gym.deployment import export, export_phases, export_placement
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import parse_devices
 from placement_gym.models import load_model
 from placement_gym.problem import Placement, PlacementMismatchError

@@ -16,7 +16,7 @@ from onnx_files import Writer
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment import export_for_onnxruntime
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import parse_devices
 from placement_gym.models import load_model
 from placement_gym.problem import Placement

@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """The fidelity report: what it compares, and what it says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """The units that plans are made of: fine enough that there is something to place."""
 
 from __future__ import annotations

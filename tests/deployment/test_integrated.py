@@ -1,3 +1,4 @@
+# White-box tests of deployment, hardware
 """Plans for integrated devices: what they report is no limit, and around it more is measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of cli, deployment
 """What devices hold: weights, copies of shared ones, caches; and models that fit no device."""
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from placement_gym.deployment.plan_report import (
     describe_fit,
     report_memory,
 )
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import DeviceSpec, resolve_devices
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Problem

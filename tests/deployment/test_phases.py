@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """Plans of two phases: which two placements are tried, and what is said of them."""
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from placement_gym.deployment import phases, plan, planning
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import choose_pair, state_phase_verdict
 from placement_gym.deployment.selection import make_rows
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Placement, Problem
 from placement_gym.problem.costs import analytic
-from placement_gym.workloads import LATENCY, THROUGHPUT
-from placement_gym.workloads.with_state import Conversation
+from placement_gym.workloads import LATENCY, THROUGHPUT, Conversation
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 

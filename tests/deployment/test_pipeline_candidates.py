@@ -1,3 +1,4 @@
+# White-box tests of deployment, solvers.pipelines
 """Plans for throughput: the best pipelines of a profile, measured."""
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Placement
 from placement_gym.problem.costs import parse_schedule
-from placement_gym.solvers.pipelines import find_largest_load_ms, pipeline
-from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
+from placement_gym.solvers.pipelines import TooManyIdealsError, find_largest_load_ms, pipeline
 
 LOAD = parse_schedule("serial", "throughput")
 

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, cli, deployment
 """Plans: what is measured, what is handed over, and what is said about it."""
 
 from __future__ import annotations

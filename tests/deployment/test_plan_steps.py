@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, deployment
 """Steps of a plan: what is said of them, and what an interrupt keeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of deployment
 """A placement of a file fits the model that a program has read from it, whatever its names."""
 
 from __future__ import annotations

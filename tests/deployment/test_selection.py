@@ -1,3 +1,4 @@
+# White-box tests of base, deployment
 """Candidates of a plan: those that cannot run are named, and the fastest is measured again."""
 
 from __future__ import annotations

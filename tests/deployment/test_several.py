@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, cli, deployment
 """Several models at once: measured side by side, planned, run in a program, exported."""
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from processes import run_python
 from testbed import make, worker_of
 
 from placement_gym.backends import Measurement
+from placement_gym.backends.measured import StagedRequest
 from placement_gym.backends.measured.in_flight import InFlight, ThreadLane
-from placement_gym.backends.measured.stages import StagedRequest
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.cli.tables import models_tables
@@ -33,11 +34,11 @@ from placement_gym.deployment import (
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.planning import select
 from placement_gym.deployment.selection import make_rows
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import Member, load_model
 from placement_gym.problem import Placement
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 

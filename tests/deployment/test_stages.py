@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Placements in stages, without HETERO: outputs are those of one device."""
 
 from __future__ import annotations
@@ -24,17 +25,15 @@ from testbed import (
     worst_relative,
 )
 
-from placement_gym.backends.measured import StagedModel, compile_cut
-from placement_gym.backends.measured.stages import Stage, StagedRequest
+from placement_gym.backends.measured import StagedModel, StagedRequest, compile_cut
+from placement_gym.backends.measured.stages import Stage
 from placement_gym.base import CompileError, UserError
 from placement_gym.deployment import compile_stages
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import InputReader, load_model, read_values
 from placement_gym.problem import Placement
-from placement_gym.workloads import draw
-from placement_gym.workloads.samples import sample_inputs
-from placement_gym.workloads.with_state import Conversation
+from placement_gym.workloads import Conversation, draw, sample_inputs
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 

@@ -1,3 +1,4 @@
+# White-box tests of envs
 """What observations tell of devices, links and limits."""
 
 from __future__ import annotations

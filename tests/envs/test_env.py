@@ -18,7 +18,7 @@ from fakes import (
 )
 
 from placement_gym.base import UserError
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run import BudgetedBackend, BudgetReached
 from placement_gym.envs import DevicePlacementEnv, edge_index, observe_features, read_graph_id
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Placement

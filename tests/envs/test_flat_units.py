@@ -1,3 +1,4 @@
+# White-box tests of envs
 """Flat observations of one unit, and the reward that pays what each step saves."""
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from placement_gym.base import UserError
 from placement_gym.bench.run import BenchEnv
 from placement_gym.cli import main
 from placement_gym.envs import DevicePlacementEnv, check_kwargs, placement_env
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.models import load_model
 
 HERE: dict[str, dict[str, Any]] = {

@@ -1,3 +1,4 @@
+# White-box tests of envs
 from __future__ import annotations
 
 from itertools import combinations
@@ -11,13 +12,14 @@ from graphs import chain, problem_on
 
 from placement_gym.envs import (
     FEATURES,
+    N_FEATURES,
     DevicePlacementEnv,
     Observation,
     Observer,
     edge_index,
     read_graph_id,
 )
-from placement_gym.envs.observation import MAX_PADDED, N_FEATURES
+from placement_gym.envs.observation import MAX_PADDED
 from placement_gym.hardware import DeviceSpec
 
 

@@ -1,3 +1,4 @@
+# White-box tests of envs, view.figures
 """What an environment shows of itself: text and pictures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of envs
 from __future__ import annotations
 
 import math

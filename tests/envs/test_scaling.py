@@ -15,7 +15,7 @@ import torch
 import placement_gym
 from placement_gym.envs import FEATURES, IndexBox, PerUnitEnv, SimulatedEnv, read_graph_id
 from placement_gym.graph import FAMILIES
-from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families import make_problem
 
 MEAN, LARGEST = 2.5, 10.0
 """Bounds of the mean and of the largest absolute value of a key, or of a block of ``x``."""

@@ -1,3 +1,4 @@
+# White-box tests of graph.families
 """The stream of problems, and weights as actions elsewhere."""
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from placement_gym.base import UserError
 from placement_gym.envs import StreamEnv
-from placement_gym.graph.families import split_of_seed
-from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families import make_problem, split_of_seed
 from placement_gym.graph.families.stream import UNSEEN
 from placement_gym.problem.costs import CostGraph
 from placement_gym.solvers.list_policy import N_WEIGHTS, earliest_finish

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import UserError
-from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run import BudgetedBackend
 from placement_gym.envs import make_twin
 
 HALF_ON_THE_SECOND = np.array([1, 1, 1, 1, 0, 0, 0])

@@ -15,8 +15,7 @@ from vector_play import Vector, same_play
 from workload_files import edge, node, write_workload
 
 from placement_gym.base import UserError
-from placement_gym.envs import PlacementVectorEnv, SimulatedVectorEnv
-from placement_gym.envs.rewards import REWARDS
+from placement_gym.envs import REWARDS, PlacementVectorEnv, SimulatedVectorEnv
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-30"

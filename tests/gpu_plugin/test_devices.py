@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, hardware
 """Names, limits and properties of GPUs, as OpenVINO's own plugin takes them."""
 
 from __future__ import annotations

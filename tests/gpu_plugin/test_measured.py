@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Placements that OpenVINO's own GPU plugin compiles, runs and counts."""
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from gpu_models import make_problem
 from testbed import measure_here, worker_of
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, counters
-from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    Reporter,
+    TimingProtocol,
+    counters,
+    relative_error,
+)
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 

@@ -27,12 +27,10 @@ from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
 
 from placement_gym.base import PlacementGymWarning
-from placement_gym.graph import OpGraph, find_random, is_quantized
-from placement_gym.graph.extract import extract
+from placement_gym.graph import OpGraph, extract, find_random, is_quantized
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
-from placement_gym.problem.costs import analytic
-from placement_gym.problem.costs.analytic import operator_times
+from placement_gym.problem.costs import analytic, operator_times
 
 
 def count(graph: OpGraph, name: str) -> tuple[int, float]:

@@ -1,3 +1,4 @@
+# White-box tests of graph
 """Shapes that submodels are told where they do not infer what their readers know."""
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ import pytest
 from foreign_models import make_encoder, make_token_classifier, ones_of
 from openvino import opset13 as ops
 
-from placement_gym.graph import acyclic_submodels, borders, separate_parts, state_border_shapes
+from placement_gym.graph import (
+    acyclic_submodels,
+    borders,
+    extract,
+    separate_parts,
+    state_border_shapes,
+)
 from placement_gym.graph.borders import find_refused, infer_alone, is_refused
-from placement_gym.graph.extract import extract
 from placement_gym.models import load_model
 
 

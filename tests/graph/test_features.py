@@ -1,3 +1,4 @@
+# White-box tests of graph
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,4 @@
+# White-box tests of graph
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,8 +10,7 @@ from graphs import GraphOf, is_topological
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
-from placement_gym.graph import OpGraph
-from placement_gym.graph.extract import extract
+from placement_gym.graph import OpGraph, extract
 from placement_gym.graph.flops import node_flops
 from placement_gym.models import load_model
 

@@ -1,3 +1,4 @@
+# White-box tests of graph
 """What is known without data is copied for each part, whatever operators compute it."""
 
 from __future__ import annotations

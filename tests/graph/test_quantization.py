@@ -10,15 +10,12 @@ from openvino import opset13 as ops
 from quantized import CHANNELS, write_onnx
 from testbed import known_model, outputs
 
-from placement_gym.backends.measured import HeteroPartition, compile_partition
-from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.graph import OpGraph, is_quantized, without_integer_kernels
-from placement_gym.graph.extract import extract
-from placement_gym.hardware import PRESETS
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.backends.measured import HeteroPartition, compile_partition, relative_error
+from placement_gym.graph import OpGraph, extract, is_quantized, without_integer_kernels
+from placement_gym.hardware import PRESETS, TESTBED
 from placement_gym.models import load_model
 from placement_gym.problem.costs import analytic
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,4 @@
+# White-box tests of graph
 """Models with state: which operators stay together, and the graph of a scenario."""
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym.graph import OpGraph, acyclic_submodels, group
-from placement_gym.graph.extract import extract
+from placement_gym.graph import OpGraph, acyclic_submodels, extract, group
 from placement_gym.graph.states import bound
 from placement_gym.hardware import PRESETS
 from placement_gym.models import load_model
-from placement_gym.problem.costs import analytic, parse_schedule
-from placement_gym.problem.costs.analytic import operator_times
+from placement_gym.problem.costs import analytic, operator_times, parse_schedule
 from placement_gym.schedules import Simulator
-from placement_gym.workloads.with_state import Conversation
+from placement_gym.workloads import Conversation
 
 
 @cache

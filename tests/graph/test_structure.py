@@ -1,3 +1,4 @@
+# White-box tests of graph
 """Operators are found again by the structure of their graph."""
 
 from __future__ import annotations

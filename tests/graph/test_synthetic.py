@@ -1,3 +1,4 @@
+# White-box tests of graph
 """Synthetic graphs and what is computed of large ones: sizes, shapes, and linear memory."""
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_gym.base import IntArray
-from placement_gym.envs.observation import N_FEATURES, compute_node_features
+from placement_gym.envs import N_FEATURES, compute_node_features
 from placement_gym.graph import OpGraph, build_generated, group
 from placement_gym.graph.features import count_within_distance, fractal_dimension
 from placement_gym.graph.synthetic import FAMILIES, synthetic

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 from __future__ import annotations
 
 from collections.abc import Callable

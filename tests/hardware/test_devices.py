@@ -1,3 +1,4 @@
+# White-box tests of hardware
 from __future__ import annotations
 
 import json
@@ -12,13 +13,14 @@ import pytest
 from placement_gym.base import UserError
 from placement_gym.hardware import (
     PRESETS,
+    TESTBED,
     DeviceSpec,
     collect_cautions,
     find_device,
     is_testbed,
     parse_devices,
 )
-from placement_gym.hardware.devices import TESTBED, has_mixed_precision
+from placement_gym.hardware.devices import has_mixed_precision
 from placement_gym.hardware.properties import PRECISION_PROPERTIES, TAKEN
 
 SPECS = [

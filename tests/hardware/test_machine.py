@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, cli, hardware
 """The devices that OpenVINO finds on a machine."""
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from cliff import GIB, FakeCore, laptop
 
 from placement_gym.backends.measured.hetero import alias_device
 from placement_gym.base import PlacementGymWarning, UserError
-from placement_gym.base.processes.signal_stack import SignalStack
+from placement_gym.base.processes import SignalStack
 from placement_gym.cli.lists import can_measure
 from placement_gym.hardware import (
     PRESETS,
+    TESTBED,
     DeviceSpec,
     choose_default,
     machine,
     register,
     resolve_devices,
 )
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.hardware.machine import UnknownDeviceError
 
 

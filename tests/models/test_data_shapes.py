@@ -11,8 +11,8 @@ from foreign_models import make_encoder, ones_of
 from openvino import opset13 as ops
 
 from placement_gym.backends.simulated import build_simulated_problem
-from placement_gym.cli.main import make_parser
-from placement_gym.graph.extract import extract
+from placement_gym.cli import make_parser
+from placement_gym.graph import extract
 from placement_gym.models import (
     ModelSpec,
     UnsupportedModelError,
@@ -22,7 +22,7 @@ from placement_gym.models import (
 )
 from placement_gym.problem.costs import PRESETS
 from placement_gym.schedules import Simulator
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 SIZES = {"input_ids": [2, 5]}
 INPUTS = ones_of(SIZES)

@@ -15,9 +15,8 @@ from onnx_files import Writer
 from openvino import opset13 as ops
 from testbed import build_here, worker_of
 
-from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.graph.extract import extract
+from placement_gym.backends.measured import MeasuredBackend, relative_error
+from placement_gym.graph import extract
 from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
 
 TINY = {"num_hidden_layers": 2, "vocab_size": 128, "num_attention_heads": 4}

@@ -1,3 +1,4 @@
+# White-box tests of models
 from __future__ import annotations
 
 import numpy as np

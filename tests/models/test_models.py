@@ -1,3 +1,4 @@
+# White-box tests of models
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,8 +14,7 @@ from onnx_files import Writer
 from openvino import opset13 as ops
 
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.graph import OpGraph
-from placement_gym.graph.extract import extract
+from placement_gym.graph import OpGraph, extract
 from placement_gym.hardware import PRESETS
 from placement_gym.models import load_model, match_built_in, prepare
 from placement_gym.models.built_in import build

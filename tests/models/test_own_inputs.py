@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 from openvino import opset13 as ops
 
 from placement_gym.base import UserError
-from placement_gym.models import inputs_of, load_model, read_older, read_own, save_inputs
-from placement_gym.models.tensors import make_tensor
+from placement_gym.models import (
+    inputs_of,
+    load_model,
+    make_tensor,
+    read_older,
+    read_own,
+    save_inputs,
+)
 from placement_gym.workloads import make_request
 
 

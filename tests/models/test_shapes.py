@@ -1,3 +1,4 @@
+# White-box tests of cli, models, workloads
 from __future__ import annotations
 
 from argparse import ArgumentTypeError

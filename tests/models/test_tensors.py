@@ -10,8 +10,7 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.base import UserError
-from placement_gym.models import InputReader, read_values
-from placement_gym.models.tensors import make_tensor
+from placement_gym.models import InputReader, make_tensor, read_values
 
 WHOLE = ("i4", "u2", "u4", "u8", "i8", "u16", "i32", "u64")
 REAL = ("bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "f4e2m1", "nf4")

@@ -1,3 +1,4 @@
+# White-box tests of models
 """Several models are one: prefixed names, rates, and the models back again."""
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from foreign_models import make_encoder
 from oracle import count_stages
 
 from placement_gym.base import UserError
-from placement_gym.graph import pipeline_stages
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract, pipeline_stages
 from placement_gym.models import Member, ModelSpec, joining, list_members, load_model, split_union
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 
 def names_of(ports: list[ov.Output]) -> list[str]:

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.search
 """Environments whose actions decide priority and fusion beside the placement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of problem
 from __future__ import annotations
 
 import numpy as np

@@ -10,7 +10,7 @@ import pytest
 from graphs import GraphOf, alternating, problem_on
 
 from placement_gym.base import UserError
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import PRESETS
 from placement_gym.models import load_model
 from placement_gym.problem import Placement, Problem, describe_saved

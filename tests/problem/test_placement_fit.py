@@ -13,8 +13,7 @@ from openvino import opset13 as ops
 
 from placement_gym.base import PlacementGymWarning
 from placement_gym.deployment import apply_placement, compile_model
-from placement_gym.graph import OpGraph, acyclic_submodels
-from placement_gym.graph.extract import extract
+from placement_gym.graph import OpGraph, acyclic_submodels, extract
 from placement_gym.hardware import PRESETS, DeviceSpec, register
 from placement_gym.models import load_model
 from placement_gym.problem import Placement, PlacementMismatchError, Problem

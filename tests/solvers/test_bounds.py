@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Lower bounds lie below every placement, and optima are named only where they are proven."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Filling devices in order: runs, limits, shares, and what devices do not run."""
 
 from __future__ import annotations

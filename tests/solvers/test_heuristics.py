@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """The list of simple placements: what it has, and what it leaves out."""
 
 from __future__ import annotations

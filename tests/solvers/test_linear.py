@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Linear programs give the same answers whatever the scale of their times."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """List scheduling: worked examples, limits, and what every one of them keeps to."""
 
 from __future__ import annotations

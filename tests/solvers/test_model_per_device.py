@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Whole models on devices: as good as trying every assignment, within support and memory."""
 
 from __future__ import annotations

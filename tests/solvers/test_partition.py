@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Parts by METIS: balanced by the speed of devices, cut where transfers are cheap."""
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from by_hand import draw_labels, draw_made, grouped, made_graph
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.hardware import make_devices
 from placement_gym.problem import Problem
-from placement_gym.problem.costs import PRESETS
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.costs import PRESETS, Workload
 
 LOAD = PRESETS["tarnawski-throughput"]
 

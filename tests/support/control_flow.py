@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from openvino import opset13 as ops
 
 import placement_gym
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import resolve_devices
 from placement_gym.models import load_model
 from placement_gym.problem import Placement

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, models
 """An engine that crashes on files, and as it looks at models: ``python -m crashing_inspector``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of graph
 """What must be the same on every processor: generators, fingerprints, known values."""
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from placement_gym.bench.known import VALUES, identify, load_values
-from placement_gym.bench.report.known_latencies import evaluate_ms
+from placement_gym.bench.report import evaluate_ms
 from placement_gym.bench.run import BenchEnvs
 from placement_gym.envs import StreamProblem
 from placement_gym.graph import FAMILIES, OpGraph, build_family, name_graph
-from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families import make_problem
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.hardware import PRESETS
 from placement_gym.problem.costs import analytic

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """The worker of a measured backend, with faults: ``python -m faulty_worker``.
 
 The file that ``FAULTS`` names has a line for each coming measurement: the name of a fault, or

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Models that the GPU plugin compiles in seconds, as each of them is a few kernels."""
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from placement_gym.backends.measured.assembly import find_supported
+from placement_gym.backends.measured import find_supported
 from placement_gym.backends.measured.inspector import inspect
-from placement_gym.graph import group
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract, group
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Problem

@@ -1,3 +1,4 @@
+# White-box tests of agents.common
 """Environments and weights for tests of learned agents."""
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import agents
-from agents.common import REINFORCE
+from agents.common import REINFORCE, PlacementVecEnv
 from agents.common.reinforce import SETTINGS_OF_THE_USER
-from agents.common.vec_env import PlacementVecEnv
 from agents.gdp import make as make_go
 from agents.gdp import make_reinforce as make_go_reinforce
 from agents.hsdag import HSDAGPolicy

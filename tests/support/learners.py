@@ -14,8 +14,7 @@ from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common import REINFORCE
-from agents.common.vec_env import vectorize
+from agents.common import REINFORCE, vectorize
 from agents.gdp import GCNPolicy, GOPolicy
 from agents.graph_groups import GraphGroupsPolicy
 from agents.hsdag import HSDAGPolicy

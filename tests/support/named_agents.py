@@ -1,3 +1,4 @@
+# White-box tests of agents
 """Agents by name on toy problems: goals, options that keep them short, and what they evaluate."""
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from learned import simulated
 import agents
 from agents.about import ABOUT
 from placement_gym.base import BoolArray, IntArray
-from placement_gym.bench.run import AgentSpec, BenchEnv, Row, run_agent
-from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run import AgentSpec, BenchEnv, BudgetedBackend, Row, run_agent
 from placement_gym.envs import DevicePlacementEnv
 from placement_gym.problem.costs import PRESETS
 from placement_gym.workloads import LATENCY

@@ -16,8 +16,7 @@ from placement_gym.backends.simulated import SimulatedBackend, build_simulated_p
 from placement_gym.graph import group
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem
-from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import DisplayedPlacement
+from placement_gym.view import DisplayedPlacement, Scene, make_view_data, render_page
 
 EVIL = (
     "</script ><script >document.title='pwned'</script >",

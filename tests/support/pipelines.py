@@ -1,3 +1,4 @@
+# White-box tests of solvers.pipelines
 """Pipelines for tests: published and drawn problems, and two slow ways to the best split."""
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.hardware.device_requests import parse_counts
+from placement_gym.hardware import parse_counts
 from placement_gym.problem import Problem
-from placement_gym.problem.costs import Semantics
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.costs import Semantics, Workload
 
 DATA = Path(__file__).resolve().parents[1] / "data/dnn-partitioning"
 

@@ -1,3 +1,4 @@
+# White-box tests of solvers
 """Repair in plain Python, every regret computed anew at every step."""
 
 from __future__ import annotations

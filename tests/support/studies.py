@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """A small study, and its rows without what differs from run to run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Placements, outputs and environments on the CPU test bed, shared by the measured tests."""
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import pytest
 from fakes import assignment
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    Reporter,
+    TimingProtocol,
+    build_measured_backend,
+)
 from placement_gym.backends.measured.engine import LocalEngine
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.envs import DevicePlacementEnv
-from placement_gym.hardware import DeviceSpec, usable_cores
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, DeviceSpec, usable_cores
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement, Problem
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 QUICK = {"warmup": 1, "repeats": 2}
 ONCE = TimingProtocol(warmup=0, repeats=2)

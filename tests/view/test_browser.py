@@ -16,8 +16,7 @@ from graphs import simulate
 from pages import EVIL, make_large_page, make_page
 
 from placement_gym.base import IntArray
-from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import DisplayedPlacement
+from placement_gym.view import DisplayedPlacement, Scene, make_view_data, render_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [

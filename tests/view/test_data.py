@@ -1,3 +1,4 @@
+# White-box tests of view
 """What a page shows of placements."""
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from fakes import diamond_backend
 from graphs import op_graph, simulate
 
 from placement_gym.problem.costs import PRESETS
-from placement_gym.view import Scene, make_view_data
+from placement_gym.view import DisplayedPlacement, Scene, make_view_data
 from placement_gym.view.data import find_runs
-from placement_gym.view.scene import DisplayedPlacement
 
 SPLIT = np.array([0, 0, 1, 1])
 

@@ -1,3 +1,4 @@
+# White-box tests of view, view.figures
 """Figures: what is drawn of small and of large graphs, of comparisons and of the twin."""
 
 from __future__ import annotations

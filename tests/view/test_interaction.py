@@ -11,8 +11,7 @@ from browsing import browse
 from graphs import simulate
 from pages import make_large_page
 
-from placement_gym.view import Scene, make_view_data, render_page
-from placement_gym.view.scene import DisplayedPlacement
+from placement_gym.view import DisplayedPlacement, Scene, make_view_data, render_page
 
 pytestmark = pytest.mark.slow
 PHONE = {

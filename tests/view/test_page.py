@@ -1,3 +1,4 @@
+# White-box tests of view
 """The page as a file, and the picture of its placement."""
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from fakes import LIMITED, diamond_backend, diamond_problem
 from graphs import simulate
 from pages import EVIL, Elements, make_page, unpack
 
-from placement_gym.view import Scene, make_view_data
+from placement_gym.view import DisplayedPlacement, Scene, make_view_data
 from placement_gym.view.page import SCRIPTS, hash_source, make_title, read
-from placement_gym.view.scene import DisplayedPlacement
 
 
 def test_the_page_needs_no_network() -> None:

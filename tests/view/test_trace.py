@@ -1,3 +1,4 @@
+# White-box tests of view
 """The timeline that other viewers read, and the files of the command ``view``."""
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from pages import unpack
 from placement_gym.cli import main
 from placement_gym.problem import Placement
 from placement_gym.problem.costs import PRESETS
-from placement_gym.view import Scene, make_trace, make_view_data
-from placement_gym.view.scene import DisplayedPlacement
+from placement_gym.view import DisplayedPlacement, Scene, make_trace, make_view_data
 from placement_gym.view.trace import separate
 
 

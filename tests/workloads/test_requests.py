@@ -1,3 +1,4 @@
+# White-box tests of workloads
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# White-box tests of workloads
 """Generated inputs: valid for the operators that read them, or asked for."""
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from openvino import opset13 as ops
 
 from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.models import OwnInputs
-from placement_gym.workloads import Inference, check_inputs
-from placement_gym.workloads.samples import sample_inputs, vary
+from placement_gym.workloads import Inference, check_inputs, sample_inputs
+from placement_gym.workloads.samples import vary
 
 ROWS = 50
 Read = Callable[[ov.Node], ov.Node]

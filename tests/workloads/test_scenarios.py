@@ -1,3 +1,4 @@
+# White-box tests of workloads
 """Requests of models with state: lengths that are not those of tokens, own inputs, equal steps."""
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from testbed import build_here
 from placement_gym.base import UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
-from placement_gym.workloads import draw, make_request
-from placement_gym.workloads.with_state import Conversation, EqualSteps
+from placement_gym.workloads import Conversation, draw, make_request
+from placement_gym.workloads.with_state import EqualSteps
 
 ENCODER = "encoder_hidden_states"
 

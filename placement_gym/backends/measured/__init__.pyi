@@ -1,4 +1,5 @@
 from .assembly import build_measured_backend as build_measured_backend
+from .assembly import find_supported as find_supported
 from .assembly import inspect_and_group as inspect_and_group
 from .backend import MeasuredBackend as MeasuredBackend
 from .hetero import HeteroPartition as HeteroPartition
@@ -12,13 +13,16 @@ from .kept_profiles import kept_profile as kept_profile
 from .kept_profiles import load_or_measure as load_or_measure
 from .kept_profiles import profile_path as profile_path
 from .outputs import F32_TOLERANCE as F32_TOLERANCE
+from .outputs import relative_error as relative_error
 from .profile import check_can_be_profiled as check_can_be_profiled
 from .profile import check_several as check_several
 from .profile import holds_model as holds_model
 from .profile import n_measurements as n_measurements
 from .profile import sample_fit_placements as sample_fit_placements
 from .recipe import uses_aliases as uses_aliases
+from .reporter import Reporter as Reporter
 from .stages import StagedModel as StagedModel
+from .stages import StagedRequest as StagedRequest
 from .stages import compile_cut as compile_cut
 from .timing_protocol import FOR_RANKING as FOR_RANKING
 from .timing_protocol import QUICK as QUICK

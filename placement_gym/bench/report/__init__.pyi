@@ -1,6 +1,8 @@
 from . import comparison as comparison
 from .comparison import comparison_table as comparison_table
+from .comparison import format_markdown as format_markdown
 from .known_latencies import KnownLatencies as KnownLatencies
+from .known_latencies import evaluate_ms as evaluate_ms
 from .known_latencies import load_known_latencies as load_known_latencies
 from .known_latencies import median_device_ms as median_device_ms
 from .live_table import LiveTable as LiveTable

@@ -11,6 +11,8 @@ from .agents import find_modules_in as find_modules_in
 from .agents import load_agent as load_agent
 from .agents import load_bundled as load_bundled
 from .budget import N_FINALISTS as N_FINALISTS
+from .budget import BudgetedBackend as BudgetedBackend
+from .budget import BudgetReached as BudgetReached
 from .budget import OnEvaluation as OnEvaluation
 from .environment import BenchEnv as BenchEnv
 from .environment import BenchEnvs as BenchEnvs
@@ -28,6 +30,7 @@ from .rows import list_files as list_files
 from .rows import load_rows as load_rows
 from .rows import load_runs as load_runs
 from .rows import lock_folder as lock_folder
+from .rows import read_rows as read_rows
 from .rows import read_runs as read_runs
 from .rows import remove_rows as remove_rows
 from .rows import unpack as unpack

@@ -1,4 +1,5 @@
 from .executors import run_serially as run_serially
+from .row_checks import check_rows as check_rows
 from .row_checks import describe_older as describe_older
 from .row_checks import read_columns as read_columns
 from .row_checks import validate as validate
@@ -9,7 +10,9 @@ from .runner import publish_rows as publish_rows
 from .runner import run_study as run_study
 from .runner import run_tasks as run_tasks
 from .spec import ROLES as ROLES
+from .spec import STUDIES as STUDIES
 from .spec import TEST as TEST
 from .spec import TRAIN as TRAIN
 from .spec import VALIDATION as VALIDATION
 from .spec import Study as Study
+from .worker import run_task as run_task

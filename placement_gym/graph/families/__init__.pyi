@@ -4,6 +4,7 @@ from .convolutions import dilated as dilated
 from .convolutions import u_shaped as u_shaped
 from .problems import SEEDS as SEEDS
 from .problems import SampledProblem as SampledProblem
+from .problems import make_problem as make_problem
 from .problems import split_of_seed as split_of_seed
 from .recurrences import recurrent as recurrent
 from .recurrences import translation as translation

@@ -1,6 +1,8 @@
 from .analytic import analytic as analytic
+from .analytic import operator_times as operator_times
 from .analytic import time_parts as time_parts
 from .cost_graph import CostGraph as CostGraph
+from .rooflines import ROOFLINES as ROOFLINES
 from .rooflines import roofline as roofline
 from .semantics import CHOICES as CHOICES
 from .semantics import PRESETS as PRESETS
@@ -9,4 +11,5 @@ from .semantics import parse_schedule as parse_schedule
 from .table import MIN_MS as MIN_MS
 from .table import CostTable as CostTable
 from .table import costs_beside as costs_beside
+from .workloads import Workload as Workload
 from .workloads import load_workload as load_workload

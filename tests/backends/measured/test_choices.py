@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Outputs behind a choice, such as a TopK, are compared for the choice that was made."""
 
 from __future__ import annotations
@@ -24,22 +25,18 @@ from numpy.typing import NDArray
 from openvino import opset13 as ops
 from testbed import measure_here
 
-from placement_gym.backends.measured import MeasuredBackend, TimingProtocol
-from placement_gym.backends.measured.assembly import find_supported
+from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, find_supported
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
 from placement_gym.backends.measured.result_errors import RESULT_ERRORS
-from placement_gym.deployment.checking import FaultFinder
-from placement_gym.graph import group
-from placement_gym.graph.extract import extract
-from placement_gym.hardware import PRESETS
-from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load_model
-from placement_gym.models.tensors import make_tensor
+from placement_gym.deployment import FaultFinder
+from placement_gym.graph import extract, group
+from placement_gym.hardware import PRESETS, TESTBED
+from placement_gym.models import load_model, make_tensor
 from placement_gym.problem import Problem
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 Array = NDArray[Any]
 Make = Callable[..., ov.Model]

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Counters of a device, led back to the operators of a model."""
 
 from __future__ import annotations

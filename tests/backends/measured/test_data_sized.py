@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Models in which the data decide sizes: found by running once, split anywhere, and deployed."""
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from processes import run_python
 from testbed import build_here, worker_of
 
 import placement_gym
-from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, assembly
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    TimingProtocol,
+    assembly,
+    relative_error,
+)
 from placement_gym.backends.measured.engine import Inspection
 from placement_gym.backends.measured.inspector import inspect
-from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.deployment import (
     check,
@@ -36,7 +41,7 @@ from placement_gym.deployment import (
     export_placement,
     plan,
 )
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.models import ModelSpec, load_model, read_values
 from placement_gym.problem import Placement
 from placement_gym.workloads import make_request

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Devices that hold nothing although weights were placed on them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Models without state whose dimensions stay dynamic: split, measured and deployed."""
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from processes import run_python
 from testbed import build_here, worker_of
 
 import placement_gym
-from placement_gym.backends.measured import HeteroPartition, MeasuredBackend, compile_partition
+from placement_gym.backends.measured import (
+    HeteroPartition,
+    MeasuredBackend,
+    compile_partition,
+    relative_error,
+)
 from placement_gym.backends.measured.hetero import count_submodels
-from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import PlacementGymWarning, UserError
 from placement_gym.deployment import compile_stages, evaluate_placement, export_placement, plan
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.hardware import parse_devices
 from placement_gym.models import ModelSpec, load_model, read_values
 from placement_gym.problem import Placement

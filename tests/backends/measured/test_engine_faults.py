@@ -1,3 +1,4 @@
+# White-box tests of backends, backends.measured
 """An engine that crashes, hangs or lies: the run goes on, and keeps no wrong value."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from placement_gym.backends.failures import POLICIES
 from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, build_measured_backend
 from placement_gym.backends.measured import backend as measured_backend
 from placement_gym.backends.measured.engine import EngineProcess
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED
 from placement_gym.models import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 from __future__ import annotations
 
 import re
@@ -31,12 +32,11 @@ from placement_gym.backends.measured import HeteroPartition, compile_partition, 
 from placement_gym.backends.measured.hetero import count_submodels
 from placement_gym.base import CompileError
 from placement_gym.envs import DevicePlacementEnv
-from placement_gym.graph import OpGraph
-from placement_gym.graph.extract import extract
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.graph import OpGraph, extract
+from placement_gym.hardware import TESTBED
 from placement_gym.models import load_model, prepare
 from placement_gym.problem import Placement
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
 

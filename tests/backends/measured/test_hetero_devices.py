@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """The settings of a device hold inside a split model."""
 
 from __future__ import annotations
@@ -29,11 +30,10 @@ import placement_gym
 from placement_gym.backends.measured import HeteroPartition
 from placement_gym.backends.measured.hetero import alias_device, check_cards
 from placement_gym.base import CompileError
-from placement_gym.hardware import DeviceSpec
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem import Placement
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 
 @cache

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """A measured backend in a process of its own: the engine fails in every way, the run goes on."""
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from placement_gym.backends.measured import backend as measured_backend
 from placement_gym.backends.measured.engine import EngineProcess, LocalEngine
 from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import ChildNotStartedError
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED
 from placement_gym.models import ModelSpec, UnsupportedModelError
 
 SUPPORT = Path(__file__).parents[2] / "support"

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Profiles are measured once and kept."""
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from placement_gym.backends.measured import (
 )
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.base import PlacementGymWarning
-from placement_gym.hardware import resolve_devices
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, resolve_devices
 from placement_gym.models import ModelSpec
 from placement_gym.problem.costs import CostTable, analytic
 

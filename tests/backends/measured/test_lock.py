@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 from __future__ import annotations
 
 import os
@@ -13,9 +14,8 @@ import pytest
 from fakes import assignment
 from testbed import CHESSBOARD, backend
 
-from placement_gym.backends.measured import lock
+from placement_gym.backends.measured import Reporter, lock
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base import EngineError
 
 ENTERING_CHILD = """

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 from __future__ import annotations
 
 import gc
@@ -31,6 +32,7 @@ from testbed import (
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import (
     MeasuredBackend,
+    Reporter,
     TimingProtocol,
     counters,
     profile,
@@ -38,7 +40,6 @@ from placement_gym.backends.measured import (
     worker,
 )
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import MIN_COMPILATIONS
 from placement_gym.base import EngineError, IntArray, UserError

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Around one measurement: further attempts, memory of failures, warning."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of workloads
 """Two placements of a model with state: what is handed over, and what is timed."""
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ import pytest
 from testbed import build_here, worker_of
 
 import placement_gym
-from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured import MeasuredBackend, relative_error
 from placement_gym.base import IntArray, UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
-from placement_gym.workloads import PhasedRun, draw
+from placement_gym.workloads import Conversation, PhasedRun, draw
 from placement_gym.workloads.phased import PhasedRequest
-from placement_gym.workloads.with_state import Conversation
 
 SCENARIO = "chat-6-8"
 

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Profiled costs: what the fit recovers, and what a real profile looks like."""
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from placement_gym.backends import Measurement
 from placement_gym.backends.measured import (
     QUICK,
     TimingProtocol,
+    find_supported,
     kept_profiles,
     profile,
 )
-from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
 from placement_gym.base import IntArray, UserError
 from placement_gym.graph import acyclic_submodels, extract_spec, group
-from placement_gym.hardware import DeviceSpec
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, DeviceSpec
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Constraints, Problem, sample_placements
 from placement_gym.problem.costs import CostTable, analytic

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Races: who takes part in which round, when they end, and how often their intervals are right."""
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from placement_gym.backends.measured.interference import (
     find_share,
 )
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
-from placement_gym.hardware import DeviceSpec
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import TESTBED, DeviceSpec
 
 NOISE = 0.05
 

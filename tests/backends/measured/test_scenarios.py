@@ -1,3 +1,4 @@
+# White-box tests of backends.measured, workloads
 """Models with state, measured: every run is a whole scenario."""
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ from testbed import build_here, worker_of
 
 import placement_gym
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import MeasuredBackend
+from placement_gym.backends.measured import MeasuredBackend, relative_error
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
-from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.deployment import evaluate_placement, plan
-from placement_gym.graph.extract import extract
+from placement_gym.graph import extract
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.solvers import propose_prefixes
-from placement_gym.workloads import draw
+from placement_gym.workloads import Conversation, draw
 from placement_gym.workloads.runs import StepsRun
-from placement_gym.workloads.with_state import Conversation
 
 
 class FakeRequest:

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """What devices support, on a machine with a GPU and an NPU that is made up."""
 
 from __future__ import annotations
@@ -8,12 +9,10 @@ import numpy as np
 import openvino as ov
 import pytest
 
-from placement_gym.backends.measured.assembly import find_supported
+from placement_gym.backends.measured import find_supported
 from placement_gym.backends.measured.inspector import inspect
-from placement_gym.graph import group
-from placement_gym.graph.extract import extract
-from placement_gym.hardware import resolve_devices
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.graph import extract, group
+from placement_gym.hardware import TESTBED, resolve_devices
 from placement_gym.models import load_model
 from placement_gym.problem import Problem
 

@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 """Throughput: several requests in flight, and single devices at their best."""
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from openvino import opset13 as ops
 from testbed import make, measure_here, step, worker_of
 
 from placement_gym.backends import EngineFailureError
-from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, in_flight, timing
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    StagedRequest,
+    TimingProtocol,
+    in_flight,
+    timing,
+)
 from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
-from placement_gym.backends.measured.stages import StagedRequest
 from placement_gym.backends.measured.throughput import list_streams
 from placement_gym.base import UserError
 from placement_gym.graph import Units, contract

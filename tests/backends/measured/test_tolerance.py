@@ -1,3 +1,4 @@
+# White-box tests of backends.measured
 from __future__ import annotations
 
 import re
@@ -15,25 +16,27 @@ from quantized import write_onnx
 from testbed import backend, build_here, known_model, make, worker_of
 
 from placement_gym.backends.measured import QUICK as QUICK_PROFILE
-from placement_gym.backends.measured import MeasuredBackend, build_measured_backend
+from placement_gym.backends.measured import (
+    MeasuredBackend,
+    Reporter,
+    build_measured_backend,
+    relative_error,
+)
 from placement_gym.backends.measured.engine import EngineProcess
 from placement_gym.backends.measured.outputs import (
     check_expected,
     compare_outputs,
     find_tolerance,
     measure_rounding,
-    relative_error,
 )
 from placement_gym.backends.measured.profile import measure_profile
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.server import build_worker
 from placement_gym.base import UserError
-from placement_gym.deployment.checking import FaultFinder
+from placement_gym.deployment import FaultFinder
 from placement_gym.graph import without_integer_kernels
-from placement_gym.hardware import PRESETS
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware import PRESETS, TESTBED
 from placement_gym.models import ModelSpec, load_model, separate_constants, shared_constants
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads import sample_inputs
 
 Measure = Callable[[], float | None]
 

@@ -1,3 +1,4 @@
+# White-box tests of backends.simulated
 """Priority and fusion: the simulator against the slow oracle, and examples worked by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of graph, schedules
 """The kernels against the oracle, on drawn graphs, costs, semantics and placements."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of base.processes
 """Child processes: answers, deadlines, deaths, forks."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base import progress_bar
+from placement_gym.base import PACKAGE, progress_bar
 from placement_gym.base.processes import (
     Child,
     ChildHungError,
@@ -29,7 +30,6 @@ from placement_gym.base.processes import (
 )
 from placement_gym.base.processes.child import describe_exit
 from placement_gym.base.processes.heartbeat import Heartbeat
-from placement_gym.base.telemetry import PACKAGE
 
 SUPPORT = Path(__file__).parents[2] / "support"
 LONG = "x" * 300_000

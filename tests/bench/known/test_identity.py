@@ -1,3 +1,4 @@
+# White-box tests of bench.known
 """Problems are recognised by what they are, not by where their files lie."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from studies import study
 from placement_gym.bench.known import identify, identify_row
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.run import BenchEnvs
-from placement_gym.bench.study.worker import run_task
+from placement_gym.bench.study import run_task
 
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "bert24_inference.json"
 SIM = "DevicePlacementSim-v0"

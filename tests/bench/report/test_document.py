@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Blocks of a report as Markdown."""
 
 from __future__ import annotations

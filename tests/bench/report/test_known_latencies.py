@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """What the latencies of a problem are compared with."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from placement_gym.bench.known import VALUES, identify_row, load_values
 from placement_gym.bench.report import KnownLatencies, load_known_latencies
 from placement_gym.bench.report.known_latencies import FILE, find_recorded, reopen_env
 from placement_gym.bench.run import BenchEnvs, Json
-from placement_gym.bench.study.worker import run_task
+from placement_gym.bench.study import run_task
 from placement_gym.version import VERSION
 
 

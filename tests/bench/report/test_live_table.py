@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """What a comparison shows before and while it runs, on a terminal and without one."""
 
 from __future__ import annotations

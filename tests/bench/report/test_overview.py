@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """The overview of a report: score references, roles, trivial problems, and agents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Statistics of studies, against numbers that are known."""
 
 from __future__ import annotations

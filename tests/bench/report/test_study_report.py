@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Reports of studies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Wording of results: gaps and latencies of any scale, remarks, the verdict in one sentence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of agents, agents.search
 """Runs of agents: what becomes of searches, predictions and mistakes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.run
 """Agents by name, mapping, module, factory or object."""
 
 from __future__ import annotations

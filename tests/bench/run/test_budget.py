@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placement_gym.bench.run import BenchEnv
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run import BenchEnv, BudgetedBackend, BudgetReached
 
 SIM = "DevicePlacementSim-v0"
 

@@ -1,3 +1,4 @@
+# White-box tests of bench.run
 """What a row says of where it comes from."""
 
 from __future__ import annotations

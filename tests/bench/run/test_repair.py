@@ -1,3 +1,4 @@
+# White-box tests of bench.report
 """Repair in runs of agents: who gets it, and what rows and tables say about it."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
-from placement_gym.bench.report.comparison import format_markdown
+from placement_gym.bench.report import format_markdown
 from placement_gym.bench.report.wording import format_infeasible
 from placement_gym.bench.run import AgentSpec, BenchEnv, Row, run_agent
 

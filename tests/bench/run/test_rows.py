@@ -1,3 +1,4 @@
+# White-box tests of bench.run
 """Result rows and their file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.run, bench.study
 """Where runs happen: options, workers that are lost, a parent that is killed."""
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from studies import VALUES, study, timeless
 from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation, Task
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import Study, processes, run_serially, run_study, runner
+from placement_gym.bench.study import Study, processes, run_serially, run_study, run_task, runner
 from placement_gym.bench.study.executors import (
     MAX_ATTEMPTS,
     OutageError,
@@ -31,7 +32,6 @@ from placement_gym.bench.study.executors import (
 )
 from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.ray_cluster import Ray
-from placement_gym.bench.study.worker import run_task
 
 
 @pytest.mark.parametrize(

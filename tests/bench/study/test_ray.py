@@ -1,3 +1,4 @@
+# White-box tests of bench.study
 """Studies on a Ray cluster of two nodes on this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of bench.run, bench.study
 """Replaying the rows of a study, and publishing them."""
 
 from __future__ import annotations

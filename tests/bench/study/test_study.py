@@ -1,3 +1,4 @@
+# White-box tests of bench.run, bench.study
 """Studies: rows, resuming, and what becomes of failures."""
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from placement_gym.base import FileError, warn_user
 from placement_gym.bench import compare
 from placement_gym.bench.run import BenchEnv, BenchEnvs, load_agent
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import describe_study, run_serially, run_study, validate
-from placement_gym.bench.study.worker import make_failed_row, run_task
+from placement_gym.bench.study import describe_study, run_serially, run_study, run_task, validate
+from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.cli import main
 from placement_gym.envs import placement_env
 

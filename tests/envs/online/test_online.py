@@ -1,3 +1,4 @@
+# White-box tests of envs.online
 from __future__ import annotations
 
 import re
@@ -17,10 +18,9 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
 
 from placement_gym.base import UserError
-from placement_gym.envs.online import OnlineEnv
+from placement_gym.envs.online import OnlineEnv, PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.env import SimulatedDevices
 from placement_gym.envs.online.kernel import Trace, find_end, find_work, look_ahead, play
-from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule, play_anew
 from placement_gym.hardware import DeviceSpec

@@ -1,3 +1,4 @@
+# White-box tests of envs.online
 """Trainings and rules of the benchmark of requests under load."""
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.envs.online import OnlineEnv
-from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
+from placement_gym.envs.online import OnlineEnv, PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.rules import RULES, make_rule
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import Member

@@ -1,3 +1,4 @@
+# White-box tests of graph.families
 """Sampled problems: seeds, splits, feasible limits, and environments made of them."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from placement_gym.base import UserError
 from placement_gym.envs import placement_env
 from placement_gym.graph import MAX_SEED, build_family
-from placement_gym.graph.families import SEEDS, SampledProblem, split_of_seed
+from placement_gym.graph.families import SEEDS, SampledProblem, make_problem, split_of_seed
 from placement_gym.graph.families.problems import (
     ACCELERATORS,
     DRAWN,
@@ -25,10 +26,9 @@ from placement_gym.graph.families.problems import (
     draw_devices,
     draw_limits,
     fill_best,
-    make_problem,
     sample_devices,
 )
-from placement_gym.problem.costs.rooflines import ROOFLINES
+from placement_gym.problem.costs import ROOFLINES
 
 N = 30
 

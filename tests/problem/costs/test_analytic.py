@@ -1,3 +1,4 @@
+# White-box tests of problem.costs
 """Analytic costs, device presets, and the preset that is calibrated to published values."""
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.graph import OpGraph, group
 from placement_gym.hardware import PRESETS, DeviceSpec
 from placement_gym.problem import Problem
-from placement_gym.problem.costs import analytic
+from placement_gym.problem.costs import ROOFLINES, analytic
 from placement_gym.problem.costs.analytic import PUBLISHED_MS
-from placement_gym.problem.costs.rooflines import REFERENCE_CORES, ROOFLINES
+from placement_gym.problem.costs.rooflines import REFERENCE_CORES
 
 CPU_GPU = ("CPU", "GPU")
 

@@ -1,3 +1,4 @@
+# White-box tests of problem.costs
 """Cost tables: what they state, refuse and keep in a file."""
 
 from __future__ import annotations

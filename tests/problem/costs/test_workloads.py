@@ -15,10 +15,8 @@ from published import DATA
 from workload_files import Json, contents, edge, node
 
 from placement_gym.base import IntArray, UserError
-from placement_gym.hardware import DeviceSpec
-from placement_gym.hardware.device_requests import parse_counts
-from placement_gym.problem.costs import PRESETS
-from placement_gym.problem.costs.workloads import Workload
+from placement_gym.hardware import DeviceSpec, parse_counts
+from placement_gym.problem.costs import PRESETS, Workload
 from placement_gym.schedules import Simulator
 
 SIX_DIGITS = 5e-6

@@ -1,3 +1,4 @@
+# White-box tests of solvers.beams
 """Which tasks take almost no time depends on the problem's own times, whatever their scale."""
 
 from __future__ import annotations

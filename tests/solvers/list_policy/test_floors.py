@@ -1,3 +1,4 @@
+# White-box tests of solvers.list_policy
 """Earliest finish and lookahead: equal to a slow reference, and known values on the stream."""
 
 from __future__ import annotations

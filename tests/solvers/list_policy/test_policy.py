@@ -1,3 +1,4 @@
+# White-box tests of solvers.list_policy
 """Statistics of problems, shipped policies, and the starts that a search takes from them."""
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from scipy.stats import gmean
 
 from placement_gym.base import UserError
 from placement_gym.envs import SimulatedEnv, StreamProblem
-from placement_gym.graph.families import StreamProblems
-from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families import StreamProblems, make_problem
 from placement_gym.schedules import cost_ms
 from placement_gym.solvers.list_policy import (
     LARGEST,

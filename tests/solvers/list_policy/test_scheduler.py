@@ -1,3 +1,4 @@
+# White-box tests of solvers.list_policy
 """List schedules by weights: their times, limits, devices and randomness."""
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from drawn_cases import cases
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.envs import SimulatedEnv, StreamProblem
-from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families import make_problem
 from placement_gym.schedules import Simulator, cost_ms
 from placement_gym.solvers.list_policy import (
     N_WEIGHTS,
     ListScheduler,
     draw_actions,
     find_best_of_each,
+    is_exact,
 )
-from placement_gym.solvers.list_policy.list_problem import is_exact
 from placement_gym.solvers.list_policy.scheduler import MEANS, SCALES, convert
 
 NEUTRAL = np.zeros((1, N_WEIGHTS))

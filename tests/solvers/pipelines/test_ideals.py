@@ -1,3 +1,4 @@
+# White-box tests of solvers.pipelines
 """Ideals: all of them, each once, smaller ones first."""
 
 from __future__ import annotations
@@ -8,12 +9,8 @@ from by_hand import chain, grouped, made_graph
 from pipelines import THROUGHPUT, all_ideals, draw_backend
 from published import published
 
-from placement_gym.solvers.pipelines import Forward
-from placement_gym.solvers.pipelines.ideals import (
-    TooManyIdealsError,
-    enumerate_ideals,
-    enumerate_prefixes,
-)
+from placement_gym.solvers.pipelines import Forward, TooManyIdealsError
+from placement_gym.solvers.pipelines.ideals import enumerate_ideals, enumerate_prefixes
 
 COUNTS = {
     "LayerGraphs/bert24_inference": 39,

@@ -1,3 +1,4 @@
+# White-box tests of solvers.pipelines
 """Leaves without work join their neighbours where no split loses by it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.pipelines
 """Pipelines: the published values, and brute force on small graphs."""
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ from placement_gym.hardware import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers import Kinds, interchangeable_devices
 from placement_gym.solvers import load_ms as divided_load_ms
-from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline, pipeline
+from placement_gym.solvers.pipelines import (
+    BY_CUT,
+    TooManyIdealsError,
+    exact_pipeline,
+    linear_pipeline,
+    pipeline,
+)
 from placement_gym.solvers.pipelines.ideal_chains import extend_chains
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, PipelineMemoryError
-from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import (
     SplitSearch,
     find_exact,

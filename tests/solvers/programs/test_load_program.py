@@ -1,3 +1,4 @@
+# White-box tests of solvers.programs
 """The program of the largest load bounds every placement and is exact: against brute force."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.programs
 """The path-load program lies below every placement of every overlapping schedule."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.search
 """Clusters of linked units: a tree whose levels are contiguous in one order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.search
 """Lines of chains: what a cross takes from its elites, and which placements are kept."""
 
 from __future__ import annotations

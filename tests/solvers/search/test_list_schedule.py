@@ -1,3 +1,4 @@
+# White-box tests of solvers.search
 """A list schedule that moves keep up to date is the one computed from the beginning."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.search
 """The search under loads: feasible, near the optimum of small problems, and loads as simulated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# White-box tests of solvers.search
 """The search keeps limits and budgets, and finds the optimum of small problems."""
 
 from __future__ import annotations
