@@ -161,6 +161,12 @@ def count_proven() -> str:
     return f"{sum(proven)} optima of {len(proven)}"
 
 
+def count_hours(file: str) -> str:
+    """How many runs a file has, and how long they took."""
+    rows = read(file)
+    return f"{len(rows)} runs took {sum(row['wall_s'] for row in rows) / 3600:.1f} hours"
+
+
 def count_planned() -> str:
     """How many foreign networks were planned."""
     rows = read("foreign-rows.jsonl")
@@ -188,6 +194,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "learning": partial(show_table, learning.TABLES),
     "numbers": show_claims,
     "published": partial(show_table, published.TABLES),
+    "hours": count_hours,
     "planned": count_planned,
     "measured": partial(show_table, throughput_measured.TABLES),
     "twin": partial(show_table, twin.TABLES),

@@ -7,7 +7,8 @@ from functools import cache, partial
 
 import numpy as np
 from common import Row
-from summaries import Describe, Tables, first, group_by, interval, number, only, tabulate
+from scipy import stats
+from summaries import Describe, Tables, first, group_by, number, only, tabulate
 
 from placement_gym import Study
 from placement_gym.backends.verdicts import WITHIN_NOISE
@@ -80,7 +81,7 @@ def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
     columns: dict[str, Describe] = {
         "agent": first("arm", "`{}`"),
         **{
-            name: only(interval("speedup_vs_best_single", 2), "model", model)
+            name: only(number("speedup_vs_best_single", ".2f", stats.gmean), "model", model)
             for model, name in NAMES.items()
         },
         "IQM": lambda mine: describe_estimate(mine[0]["score"]),
