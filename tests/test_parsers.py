@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from learned import hsdag, vectorize_toy
 from mutations import mutate
-from published import DATA
+from published_workloads import DATA
 from safetensors import safe_open
 from safetensors.numpy import save as save_arrays
 

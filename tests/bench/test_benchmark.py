@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from published import DATA
+from published_workloads import DATA
 
 import placement_gym
 from placement_gym.base import IntArray, UserError

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from by_hand import chain, cost_table, feasible_ms, grouped, problem_of
-from published import published
+from published_workloads import published
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray

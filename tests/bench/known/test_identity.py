@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import DATA
+from published_workloads import DATA
 from studies import study
 
 from placement_gym.bench.known import identify, identify_row

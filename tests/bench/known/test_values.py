@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import openvino as ov
 import pytest
-from published import DATA
+from published_workloads import DATA
 
 from placement_gym.base import UserError
 from placement_gym.bench.known import VALUES, BestKnown, find_best_known, identify, load_values

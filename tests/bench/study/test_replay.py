@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from published import DATA
+from published_workloads import DATA
 from studies import REPORTED, read_rows, study, write_rows
 
 from placement_gym.backends import Finalist, Measurement

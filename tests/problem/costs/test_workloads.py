@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from graphs import is_topological
 from gymnasium.utils.env_checker import check_env
-from published import DATA
+from published_workloads import DATA
 from workload_files import Json, contents, edge, node
 
 from placement_gym.base import IntArray, UserError

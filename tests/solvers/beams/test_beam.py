@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from by_hand import feasible_ms, find_least_ms
 from overlapping import OVERLAPPING, diamonds, drawn, solve_by_beams, with_idle_operators
-from published import published
+from published_workloads import published
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.problem.costs import Semantics

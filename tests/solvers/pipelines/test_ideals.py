@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from by_hand import chain, grouped, made_graph
 from pipelines import THROUGHPUT, all_ideals, draw_backend
-from published import published
+from published_workloads import published
 
 from placement_gym.solvers.pipelines import Forward, TooManyIdealsError
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals, enumerate_prefixes

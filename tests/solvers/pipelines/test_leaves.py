@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from by_hand import cost_table, grouped, made_graph, problem_of
 from pipelines import THROUGHPUT, draw_backend, plain_pipeline_ms
-from published import published
+from published_workloads import published
 
 from placement_gym.base import BoolArray
 from placement_gym.solvers.pipelines import Forward, exact_pipeline

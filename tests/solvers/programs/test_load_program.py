@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from alike import draw_alike
 from by_hand import feasible_ms, feasible_placements, find_least_ms, random_backend
-from published import published
+from published_workloads import published
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.problem.costs import PRESETS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from by_hand import chain, cost_table, feasible_ms, feasible_placements, grouped, ints, problem_of
 from pipelines import THROUGHPUT, draw_backend
-from published import published
+from published_workloads import published
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from by_hand import find_least_ms
 from overlapping import OVERLAPPING, drawn
-from published import DATA
+from published_workloads import DATA
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.envs import placement_env
