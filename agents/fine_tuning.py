@@ -97,7 +97,7 @@ class TwinAgreement(BaseCallback):
             return
         placements, measured = np.stack(self.placements), np.array(self.measured)
         self.placements, self.measured = [], []
-        predictions, _ = self.twin.backend.evaluate_batch(placements)
+        predictions = self.twin.backend.evaluate_batch(placements).speedup
         ratio = float(np.median(measured / predictions))
         # A rank correlation of constants is undefined.
         varies = np.ptp(measured) > 0.0 and np.ptp(predictions) > 0.0

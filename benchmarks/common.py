@@ -278,7 +278,7 @@ class Meter(BudgetedBackend):
     def evaluations(self) -> int:
         return self.n
 
-    def record(self, assignment: Any, speedup: float, error: str) -> None:
+    def record(self, assignment: Any, speedup: float, error: str, disturbed: bool = False) -> None:
         """Count an evaluation; see ``BudgetedBackend.record``.
 
         Raises:

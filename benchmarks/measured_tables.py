@@ -14,6 +14,7 @@ from placement_gym import Study
 from placement_gym.backends.verdicts import WITHIN_NOISE
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
+from placement_gym.bench.report.wording import is_misled
 
 NAMES = {"resnet": "ResNet-50", "inception": "Inception-V3", "bert-8": "BERT-8", "gpt": "GPT"}
 TWO, THREE = "cpu-testbed-limited", "cpu-testbed-limited-3"
@@ -44,8 +45,9 @@ def select(rows: Sequence[Row], bed: str, decided: bool = True) -> list[Row]:
 
 
 def is_decided(row: Row) -> bool:
-    """Return whether the measurement of a finalist says more than that the machine was busy."""
-    return not (row["error"] or (row["warning"] and row["beats_best_single"] == WITHIN_NOISE))
+    """Return whether a row says more than that the machine was busy while it was made."""
+    undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
+    return not (row["error"] or undecided or is_misled(row))
 
 
 def score(mine: Sequence[Row]) -> Estimate:
@@ -112,7 +114,7 @@ def list_undecided(rows: Sequence[Row]) -> list[Row]:
             "model": NAMES[row["model"]],
             "devices": len(row["devices"]),
             "seed": row["seed"],
-            "why": row["error"] or row["warning"],
+            "why": row["error"] or row["warning"] or "other programs disturbed the search",
         }
         for bed in BEDS
         for row in select(rows, bed, decided=False)

@@ -58,9 +58,9 @@ class Search(BestEvaluated):
             ones get ``INFEASIBLE_SPEEDUP``.
         """
         # The environment may repair placements: what was evaluated counts, not what was proposed.
-        placements, (speedup, feasible) = self.base.evaluate_batch(assignments)
+        placements, batch = self.base.evaluate_batch(assignments)
         self.evaluations += len(placements)
-        speedups = np.where(feasible, speedup, INFEASIBLE_SPEEDUP)
-        if feasible.any():
+        speedups = np.where(batch.feasible, batch.speedup, INFEASIBLE_SPEEDUP)
+        if batch.feasible.any():
             self.keep(placements[speedups.argmax()], float(speedups.max()))
         return placements, speedups

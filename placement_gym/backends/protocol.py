@@ -168,15 +168,17 @@ def compute_cost_ms(latency_ms: Any, excess_share: Any) -> Any:
 
 
 class Batch(NamedTuple):
-    """Speed-ups and feasibility of many placements.
+    """The measurements of many placements.
 
     Attributes:
         speedup: (k,) float64 speed-ups over the reference device.
         feasible: (k,) bool.
+        disturbed: (k,) bool, whether other programs left too few samples undisturbed.
     """
 
     speedup: FloatArray
     feasible: BoolArray
+    disturbed: BoolArray
 
     @classmethod
     def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
@@ -185,6 +187,7 @@ class Batch(NamedTuple):
         return cls(
             np.array([m.speedup for m in measurements]),
             np.array([m.feasible for m in measurements]),
+            np.array([m.interference > 0.0 for m in measurements]),
         )
 
 

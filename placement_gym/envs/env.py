@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from placement_gym.solvers import RepairPrices
 
 
-def ignore_repairs(repaired: BoolArray) -> None:
-    """Do nothing with (k,) bool, which placements were repaired."""
-
-
 class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     """Place the units of a neural network on devices.
 
@@ -116,8 +112,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | --- | --- |
     | `latency_ms`, `latency_p90_ms` | median and 90th percentile of the latency |
     | `reference_ms` | latency of the reference device |
-    | `best_single_ms` | latency of the fastest single device within memory limits |
-    | `best_single_unlimited_ms` | the same without limits |
+    | `best_single_ms`, `best_single_unlimited_ms` | fastest device, with and without limits |
     | `speedup`, `speedup_vs_best_single` | over the reference and the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `noise_floor` | typical noise of this session |
@@ -163,17 +158,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
-    * Placeto (Addanki et al. 2019).
-    * The hierarchical placer (Mirhoseini et al. 2017, 2018).
+    * Placeto (Addanki et al. 2019); the hierarchical placer (Mirhoseini et al. 2017, 2018).
 
     ## Version History
-    * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
-      optional observation keys.
+    * v0: Initial version, 0.1.0 of the package. Later versions add arguments and keys.
 
     Args:
         backend: Evaluates placements of its problem.
-        reward: ``"log_speedup"``, ``"speedup"``, ``"inverse_latency"``, ``"neg_sqrt_latency"`` or
-            ``"improvement"``.
+        reward: A name of the table "Rewards".
         horizon: Placements per episode.
         max_nodes: Number of units to pad to, for transfer between models.
         max_edges: Number of edges to pad to.
@@ -183,8 +175,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
         graph: View of the problem's operators, kept in saved placements.
-        repair: Change placements that the devices cannot run or hold so that they fit, see
-            ``solvers.repair``. The repaired placement is observed.
+        repair: Change placements so that they fit, see ``solvers.repair``, and observe these.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
         decisions: What an action decides; see ``placement_gym.problem.decisions``.
 
@@ -221,7 +212,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.graph = graph
         self.repair = repair
         # For the benchmark: which placements were repaired, and an agent's starts by bytes.
-        self.on_repair: Callable[[BoolArray], None] = ignore_repairs
+        self.on_repair: Callable[[BoolArray], object] | None = None
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.costs = costs
@@ -377,7 +368,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         placements, other_decisions = np.split(rows, [self.layout.n_units], axis=1)
         fitting = self.repair_placements(placements, keep)
         repaired: BoolArray = (fitting != placements).any(axis=1)
-        self.on_repair(repaired)
+        if self.on_repair is not None:
+            self.on_repair(repaired)
         return np.concatenate([fitting, other_decisions], axis=1), repaired
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
@@ -413,11 +405,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return make_info(self.problem, self.row, self.last_measurement, self.singles)
 
     def cost_table(self) -> CostTable:
-        """Return the costs of operators and transfers.
-
-        The simulated backend's table, or the profile of this machine, which is measured on the
-        first call and then kept.
-        """
+        """Return the simulated costs, or this machine's profile, measured once and kept."""
         return self.backend.cost_table()
 
     def placement(self) -> Placement:

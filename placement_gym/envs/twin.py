@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import UserError
-from placement_gym.envs.env import DevicePlacementEnv, ignore_repairs
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.problem.costs import parse_schedule
@@ -36,7 +36,7 @@ def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     semantics = parse_schedule("serial", base.objective)
     twin = copy(base)
     twin.backend = SimulatedBackend(base.problem, base.cost_table(), semantics)
-    twin.spec, twin.starts, twin.on_repair = None, {}, ignore_repairs
+    twin.spec, twin.starts, twin.on_repair = None, {}, None
     # Single devices are those of the new backend. Repairs stay as they are there, where their
     # prices need no measurement: else the same action would be another placement.
     twin.__dict__.pop("singles", None)

@@ -190,8 +190,8 @@ class PlacementVectorEnv(
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
         """(num_envs,) latencies in ms of rows as they are, and whether these are feasible."""
-        speedup, feasible = self.env.backend.evaluate_batch(rows)
-        return self.env.reference.reference_ms / speedup, feasible
+        batch = self.env.backend.evaluate_batch(rows)
+        return self.env.reference.reference_ms / batch.speedup, batch.feasible
 
     def observe(self) -> Observation:
         """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""

@@ -81,7 +81,7 @@ def optimum(goal: str, contiguous: bool) -> float:
     placements = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
     if contiguous:
         placements = placements[is_contiguous(goal, placements)]
-    speedup, feasible = base.backend.evaluate_batch(placements)
+    speedup, feasible, _ = base.backend.evaluate_batch(placements)
     return float(speedup[feasible].max() / base.singles.best_speedups[0])
 
 

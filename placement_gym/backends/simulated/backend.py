@@ -151,7 +151,7 @@ class SimulatedBackend:
         if self.noise:
             for k in np.flatnonzero(feasible):
                 latency_ms[k] *= np.exp(self.noise * self.rng.standard_normal())
-        return Batch(self.reference_ms / latency_ms, feasible)
+        return Batch(self.reference_ms / latency_ms, feasible, np.zeros_like(feasible))
 
     def check_and_convert(self, assignments: IntArray) -> UInt8:
         """Check and convert one (n_units,) or (k, n_units) assignments for the kernels."""

@@ -25,6 +25,8 @@ MISFIT = re.compile(
     r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?( \(.+\))?"
 )
 """The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
+MISLEADING = 0.1
+"""Share of disturbed evaluations from which a search may be misled. Hand-tuned."""
 Rows = Sequence[Json]
 
 
@@ -93,6 +95,11 @@ def list_remarks(rows: Rows) -> list[str]:
     return [*list_warnings(rows), *list_stops(rows), *list_starts(rows)]
 
 
+def is_misled(row: Json) -> bool:
+    """Return whether other programs disturbed so much of a search that it may be misled."""
+    return (row.get("disturbed") or 0) > MISLEADING * row.get("evaluations", 0)
+
+
 def list_warnings(rows: Rows) -> list[str]:
     """A line for each agent with doubtful runs, and with some that others disturbed."""
     lines = []
@@ -103,7 +110,18 @@ def list_warnings(rows: Rows) -> list[str]:
         reliable = [row for row in agent_rows if not row.get("warning")]
         interference = max((row.get("interference", 0.0) for row in reliable), default=0.0)
         lines += [DISTURBED_WIN.format(label, interference)] if interference else []
+        misled = list(filter(is_misled, agent_rows))
+        share = count_share(len(misled), len(agent_rows))
+        lines += [describe_disturbed(label, share, misled[0])] if misled else []
     return lines
+
+
+def describe_disturbed(label: str, share: str, row: Json) -> str:
+    """Say how much of a search other programs disturbed, for one of its runs."""
+    return (
+        f"{label}{share}: other programs disturbed {row['disturbed']} of {row['evaluations']} "
+        "evaluations, which can mislead a search: run it again on an idle machine"
+    )
 
 
 def list_stops(rows: Rows) -> list[str]:

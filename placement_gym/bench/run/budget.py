@@ -21,11 +21,12 @@ OnEvaluation = Callable[[float | None], object]
 
 
 class Evaluation(NamedTuple):
-    """An evaluated placement, with its error or an empty string."""
+    """An evaluated placement, its error or an empty string, and whether others disturbed it."""
 
     assignment: IntArray
     speedup: float
     error: str
+    disturbed: bool
 
 
 class BudgetReached(Exception):  # noqa: N818  a signal, not an error
@@ -100,7 +101,8 @@ class BudgetedBackend(BackendWrapper):
         """
         self.check_budget()
         measurement = self.inner.evaluate(assignment)
-        self.record(assignment, measurement.speedup, measurement.error)
+        disturbed = measurement.interference > 0.0
+        self.record(assignment, measurement.speedup, measurement.error, disturbed)
         return measurement
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
@@ -114,8 +116,9 @@ class BudgetedBackend(BackendWrapper):
         # has as many evaluations as one that goes one by one.
         affordable = assignments[: self.budget - self.evaluations]
         batch = self.inner.evaluate_batch(affordable)
-        for assignment, speedup, feasible in zip(affordable, *batch, strict=True):
-            self.record(assignment, float(speedup), "" if feasible else INFEASIBLE)
+        for assignment, speedup, feasible, disturbed in zip(affordable, *batch, strict=True):
+            error = "" if feasible else INFEASIBLE
+            self.record(assignment, float(speedup), error, bool(disturbed))
         if len(affordable) < len(assignments):
             self.check_budget()
         return batch
@@ -124,9 +127,11 @@ class BudgetedBackend(BackendWrapper):
         if self.evaluations >= self.budget:
             raise BudgetReached(f"{self.budget} evaluations")
 
-    def record(self, assignment: IntArray, speedup: float, error: str) -> None:
+    def record(
+        self, assignment: IntArray, speedup: float, error: str, disturbed: bool = False
+    ) -> None:
         """Add an evaluation to the history and the curve (evaluations, seconds, best speed-up)."""
-        self.history.append(Evaluation(assignment.copy(), speedup, error))
+        self.history.append(Evaluation(assignment.copy(), speedup, error, disturbed))
         incumbent = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > incumbent:
             self.curve.append((self.evaluations, self.wall_s, speedup))
@@ -138,6 +143,7 @@ class BudgetedBackend(BackendWrapper):
             "evaluations": n_first,
             "infeasible": sum(bool(evaluation.error) for evaluation in self.history[:n_first]),
             "repaired": sum(index < n_first for index in self.repaired),
+            "disturbed": sum(evaluation.disturbed for evaluation in self.history[:n_first]),
             "curve": [point for point in self.curve if point[0] <= n_first],
             "wall_s": self.wall_s,
             "cpu_s": round(self.cpu_s, 3),

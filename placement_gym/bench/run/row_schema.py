@@ -75,6 +75,8 @@ class Row(Fields):
         stopped: Whether the search ended by itself before the budget was used.
         infeasible: Number of evaluations whose placement did not fit or run, after any repair.
         repaired: Number of evaluations whose placement did not fit and was repaired.
+        disturbed: Number of evaluations in which other programs left too few samples undisturbed;
+            None in rows before 0.4.
         costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
@@ -122,6 +124,7 @@ class Row(Fields):
     stopped: bool = False
     infeasible: Count | None = None
     repaired: Count | None = None
+    disturbed: Count | None = None
     costs_fingerprint: Name | None = None
     latency_ms: Latency = None
     latency_p90_ms: Latency = None
@@ -196,7 +199,7 @@ class StudyRow(Row):
     @model_validator(mode="after")
     def check_counts(self) -> StudyRow:
         """Refuse counts above the number of evaluations."""
-        for name in ("infeasible", "repaired"):
+        for name in ("infeasible", "repaired", "disturbed"):
             if (getattr(self, name) or 0) > self.evaluations:
                 raise ValueError(
                     f"it has more {name} evaluations than evaluations ({self.evaluations})"

@@ -95,12 +95,12 @@ def test_limits_of_a_batch_are_those_of_its_members(schedule: object) -> None:
     env.problem.supported[3, 1] = False
     assignments = np.random.default_rng(0).integers(0, 2, (60, env.problem.n_units))
     assignments[::2, 3] = 0
-    speedup, feasible = env.backend.evaluate_batch(assignments)
+    speedup, feasible, _ = env.backend.evaluate_batch(assignments)
     alone = [env.backend.evaluate(assignment) for assignment in assignments]
     assert speedup.tolist() == [one.speedup for one in alone]
     assert feasible.tolist() == [one.feasible for one in alone]
     assert len(set(feasible.tolist())) == 2
     shares = [one.excess_bytes / sum(one.memory_bytes) for one in alone]
     assert (env.backend.excess_shares(assignments) * ~feasible).tolist() == shares
-    _, none = env.backend.evaluate_batch(assignments[:0])
+    none = env.backend.evaluate_batch(assignments[:0]).feasible
     assert len(none) == 0

@@ -187,3 +187,9 @@ def test_a_device_that_is_too_small_is_no_failed_run() -> None:
     assert explain_failure(alone | {"error": "lost"}) == "single-device GPU: lost"
     searched = row("window", agent="window", kwargs={}, error=error)
     assert explain_failure(searched) == f"window: {error}"
+
+
+def test_a_search_that_others_disturbed_says_so() -> None:
+    rows = [row("a", disturbed=11), row("b", disturbed=9), row("c", disturbed=None)]
+    (line,) = list_warnings(rows)
+    assert has(line, "a: ", "11 of 100", "run it again")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from placement_gym.backends import BackendWrapper, Batch, Measurement
+from placement_gym.base import IntArray
 from placement_gym.bench.run import BenchEnv, BudgetedBackend, BudgetReached
 
 SIM = "DevicePlacementSim-v0"
@@ -36,6 +40,25 @@ def test_placement_slower_beyond_noise_is_no_contender(bench_env: BenchEnv) -> N
     for assignment, speedup in ((far, 1.59), (near, 1.6), (fast, 2.0)):
         backend.record(assignment, speedup, "")
     assert [one.tolist() for one in backend.best(3)] == [[0], [1]]
+
+
+def test_evaluations_that_others_disturbed_are_counted(bench_env: BenchEnv) -> None:
+    inner, busy = bench_env.base.backend, 0.4
+
+    class Busy(BackendWrapper):
+        def evaluate(self, assignment: IntArray) -> Measurement:
+            return replace(inner.evaluate(assignment), interference=busy)
+
+        def evaluate_batch(self, assignments: IntArray) -> Batch:
+            return Batch.of(self.evaluate, assignments)
+
+    backend = BudgetedBackend(Busy(inner), budget=10)
+    single = bench_env.base.problem.single(0)
+    backend.evaluate(single)
+    backend.evaluate_batch(np.stack([single, single]))
+    busy = 0.0
+    backend.evaluate(single)
+    assert [backend.describe(n)["disturbed"] for n in (1, 4)] == [1, 3]
 
 
 def test_the_curve_holds_improvements_only(bench_env: BenchEnv) -> None:
