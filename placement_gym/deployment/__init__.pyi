@@ -1,4 +1,3 @@
-from .checking import FaultFinder as FaultFinder
 from .checking import check as check
 from .compile import apply_placement as apply_placement
 from .compile import compile_model as compile_model
@@ -9,6 +8,7 @@ from .evaluate import evaluate_placement as evaluate_placement
 from .export import export_phases as export_phases
 from .export import export_placement as export_placement
 from .export_onnxruntime import export_for_onnxruntime as export_for_onnxruntime
+from .faults import FaultFinder as FaultFinder
 from .planning import plan as plan
 from .prediction_errors import fidelity as fidelity
 from .profiling import describe_profile as describe_profile

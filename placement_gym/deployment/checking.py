@@ -1,30 +1,16 @@
-"""Check devices with one model: operators that each refuses or computes wrongly, and the cost.
-
-Suspects are cheap to find: ``query_model``, names in errors of the compiler, and a comparison of
-operators one by one. Placements confirm them: suspects on the device, all else on the reference;
-sets that fail are bisected.
-"""
+"""Check devices with one model: operators that each refuses or computes wrongly, and the cost."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-
-from placement_gym.backends import EngineFailureError
 from placement_gym.backends.measured import MeasuredBackend, build_measured_backend, holds_model
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import (
-    BoolArray,
-    FloatArray,
     UserError,
     check_output_folder,
     keep_results,
@@ -34,14 +20,11 @@ from placement_gym.base import (
     safe_name,
     write_json,
 )
+from placement_gym.deployment.faults import FaultFinder
 from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
 from placement_gym.models import Given, ModelSpec, Shapes
-from placement_gym.problem import Constraints, fits_allocations
+from placement_gym.problem import Constraints
 
-MAX_COMPILATIONS = 40
-"""After this many compilations all remaining suspects count as at fault."""
-REFUSED, DIFFERS = "refused", "differs"
-SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
 Document = dict[str, Any]
 
 
@@ -195,184 +178,3 @@ def write_constraints(rows: list[Document], file: Path) -> str | None:
     make_output_folder(file.parent)
     write_json(file, Constraints(keep_off=keep_off).to_json())
     return str(file)
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A unit that a device should not run.
-
-    Attributes:
-        unit: Its index.
-        kind: ``"refused"`` or ``"differs"``.
-        reason: Reason of the refusal, or that its outputs differ only together with others.
-        error: Relative error of its own outputs on the reference's inputs, if that is known.
-    """
-
-    unit: int
-    kind: str
-    reason: str = ""
-    error: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a placement: its error, infinite if it does not run, and the reason if so."""
-
-    error: float
-    refusal: str = ""
-
-
-class CompilationsSpentError(Exception):
-    """``MAX_COMPILATIONS`` are used up."""
-
-
-class FaultFinder:
-    """Finds the units at fault on a device.
-
-    Args:
-        backend: Compiles placements; the reference device of its problem is trusted.
-        device: Index of the device to check.
-
-    Attributes:
-        alone: The outcome of all units that ``query_model`` lists; None before it is known.
-        faults: Units at fault.
-        confirmed: True if everything else on the device ran with the same outputs.
-        adds_up: True if no unit alone exceeds the tolerance, but all together do.
-        compilations: Compilations so far, including the reference's.
-    """
-
-    def __init__(self, backend: MeasuredBackend, device: int) -> None:
-        self.backend, self.problem, self.device = backend, backend.problem, device
-        self.alone: Outcome | None = None
-        self.faults: list[Fault] = []
-        self.confirmed = self.adds_up = False
-        self.compilations = 1
-        self.left: BoolArray = self.problem.runs[:, device].copy()
-        self.outcomes: dict[bytes, Outcome] = {}
-        self.errors: FloatArray | None = None
-
-    def find(self) -> Self:
-        """Find them all, or as many as ``MAX_COMPILATIONS`` allow."""
-        fits = fits_allocations(self.problem.units, self.problem.devices[self.device])
-        too_large = "one of its tensors exceeds the largest allocation of the device"
-        self.faults += [
-            Fault(unit, REFUSED, "query_model does not list it" if fits[unit] else too_large)
-            for unit in np.flatnonzero(~self.left).tolist()
-        ]
-        while self.left.any():
-            try:
-                outcome = self.attempt(np.flatnonzero(self.left).tolist())
-                self.alone = self.alone or outcome
-                self.confirmed = outcome.error <= self.backend.tolerance
-                suspects = [] if self.confirmed else self.explain(outcome)
-            except CompilationsSpentError:
-                break
-            if not suspects:
-                break
-            self.left[[fault.unit for fault in suspects]] = False
-            self.faults += suspects
-        else:
-            self.confirmed = True
-        if self.confirmed and not all(self.backend.steady):
-            # Placements show nothing where outputs are random: operators one by one do.
-            reason = "its outputs differ; those of the model are random"
-            self.faults += [
-                Fault(unit, DIFFERS, reason, self.own_error(unit)) for unit in self.differing()
-            ]
-        return self
-
-    def explain(self, outcome: Outcome) -> list[Fault]:
-        """Find new faults from the outcome of the remaining units."""
-        kind = REFUSED if outcome.refusal else DIFFERS
-        suspects = self.named_in(outcome.refusal) if outcome.refusal else self.differing()
-        try:
-            units = self.isolate(suspects) if suspects and self.fail(suspects) else []
-        except CompilationsSpentError:
-            units = suspects
-        if not units:
-            # No suspect is confirmed: the device computes it wrongly only in the whole model.
-            left = np.flatnonzero(self.left).tolist()
-            units = [self.last_of_least(left)]
-            self.adds_up = kind == DIFFERS and self.adds_little(left, units[0])
-        if self.adds_up:
-            return []
-        return [Fault(unit, kind, outcome.refusal, self.own_error(unit)) for unit in units]
-
-    def isolate(self, suspects: Sequence[int]) -> list[int]:
-        """Find the units at fault among suspects that fail together."""
-        if len(suspects) == 1:
-            return list(suspects)
-        half = len(suspects) // 2
-        halves = suspects[:half], suspects[half:]
-        failing = [part for part in halves if self.fail(part)]
-        if not failing:
-            return [self.last_of_least(suspects)]  # it fails together with others
-        return [unit for part in failing for unit in self.isolate(part)]
-
-    def last_of_least(self, suspects: Sequence[int]) -> int:
-        """Return the last suspect of the shortest prefix that fails."""
-        lengths = range(1, len(suspects))
-        return suspects[bisect_left(lengths, True, key=lambda n: self.fail(suspects[:n]))]
-
-    def adds_little(self, suspects: Sequence[int], last: int) -> bool:
-        """Return whether the last suspect adds no more error than the tolerance."""
-        n = suspects.index(last)
-        before, after = self.attempt(suspects[:n]), self.attempt(suspects[: n + 1])
-        return after.error - before.error <= self.backend.tolerance
-
-    def fail(self, units: Sequence[int]) -> bool:
-        """Return whether a placement with only these units on the device fails."""
-        return self.attempt(units).error > self.backend.tolerance
-
-    def attempt(self, units: Sequence[int]) -> Outcome:
-        """Compile and run a placement with only these units on the device."""
-        assignment = self.problem.single(self.problem.reference_device)
-        assignment[units] = self.device
-        key = assignment.tobytes()
-        if key not in self.outcomes:
-            self.count(1)
-            try:
-                error = self.backend.retry(lambda: self.backend.output_error(assignment))
-                self.outcomes[key] = Outcome(error)
-            except EngineFailureError as failure:
-                if not failure.policy.is_result:
-                    raise
-                self.outcomes[key] = Outcome(np.inf, str(failure))
-        return self.outcomes[key]
-
-    def count(self, n: int) -> None:
-        """Count compilations that are about to be made."""
-        if self.compilations + n > MAX_COMPILATIONS:
-            raise CompilationsSpentError
-        self.compilations += n
-
-    def named_in(self, refusal: str) -> list[int]:
-        """Return the units of operators that a compiler's error names."""
-        graph, unit = self.problem.units.graph, self.problem.units.of_operator
-        words = set(SEPARATORS.split(refusal))
-        units = {
-            int(unit[operator])
-            for operator, names in enumerate(graph.members)
-            if words.intersection(names)
-        }
-        return [suspect for suspect in sorted(units) if self.left[suspect]]
-
-    def differing(self) -> list[int]:
-        """Return the units with an operator whose outputs differ on the reference's inputs."""
-        if self.errors is None:
-            unit = self.problem.units.of_operator
-            self.errors = np.zeros(self.problem.n_units)
-            self.count(2)
-            try:
-                selected = self.left[unit].astype(np.int64)
-                errors = self.backend.operator_errors(self.device, selected)
-                np.fmax.at(self.errors, unit, errors)
-            except EngineFailureError as failure:
-                if not failure.policy.is_result:
-                    raise
-        suspects = self.left & (self.errors > self.backend.tolerance)
-        return np.flatnonzero(suspects).tolist()
-
-    def own_error(self, unit: int) -> float | None:
-        """Return the error of a unit's outputs, if operators were compared one by one."""
-        return None if self.errors is None else float(self.errors[unit])

@@ -20,7 +20,8 @@ from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.deployment import FaultFinder, check
 from placement_gym.deployment import checking as check_module
-from placement_gym.deployment.checking import MAX_COMPILATIONS, choose_reference
+from placement_gym.deployment.checking import choose_reference
+from placement_gym.deployment.faults import MAX_COMPILATIONS
 from placement_gym.graph import extract_spec, group
 from placement_gym.hardware import TESTBED, DeviceSpec
 from placement_gym.models import ModelSpec
@@ -130,7 +131,7 @@ def test_rounding_that_adds_up_is_blamed_on_no_operator() -> None:
 
 
 def test_no_more_compilations_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placement_gym.deployment.checking.MAX_COMPILATIONS", 6)
+    monkeypatch.setattr("placement_gym.deployment.faults.MAX_COMPILATIONS", 6)
     core = faulty(refused=("relu2", "convolution5"), silent=True)
     found, _ = find(core, 8)
     assert not found.confirmed

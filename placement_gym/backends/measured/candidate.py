@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,55 @@ from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
 from placement_gym.graph import Units, contract
 from placement_gym.hardware import register
 from placement_gym.problem import Problem
-from placement_gym.workloads import Inferences, PhasedModel, PhasedRun, start_inferences
+from placement_gym.workloads import (
+    Inferences,
+    Inputs,
+    PhasedModel,
+    PhasedRun,
+    Request,
+    start_inferences,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.reporter import Reporter
+    from placement_gym.backends.measured.timing_protocol import TimingProtocol
+
+
+class HostedModel(Protocol):
+    """A model with its inputs and devices, on OpenVINO in this process.
+
+    Attributes:
+        alias: True if devices get alias names, so that HETERO keeps submodels apart.
+        request: The inferences that are timed together.
+        samples: (n_samples, n_inferences) inputs; the first sample is timed.
+        reporter: Receives every step.
+        protocol: How often things run.
+    """
+
+    core: ov.Core
+    model: ov.Model
+    problem: Problem
+    alias: bool
+    request: Request
+    samples: list[list[Inputs]]
+    reporter: Reporter
+    protocol: TimingProtocol
+
+    @property
+    def tolerance(self) -> float:
+        """Largest relative error of outputs beyond which a placement is infeasible."""
+
+    @property
+    def reference(self) -> CompiledPlacement:
+        """The reference device alone."""
+
+    def compile(self, assignment: IntArray) -> CompiledPlacement:
+        """Compile a placement, set the inputs and run it once."""
+
+    def run_variant(self, model: ov.Model, assignment: IntArray) -> list[NDArray[Any]]:
+        """Run a placement of the model with more outputs, one request alone."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +117,7 @@ class CompiledPlacement:
         return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
-def compile_candidate(host: Worker, assignment: IntArray) -> CompiledPlacement:
+def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacement:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
@@ -104,7 +147,7 @@ def compile_candidate(host: Worker, assignment: IntArray) -> CompiledPlacement:
 
 
 def compile_placement(
-    host: Worker, assignment: IntArray
+    host: HostedModel, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
     start_s, problem = perf_counter(), host.problem

@@ -19,7 +19,7 @@ from placement_gym.workloads import Beat, Inputs
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.candidate import HostedModel
 
 WARMUP = 5
 """Inferences before the first counted one, in which caches fill. Hand-tuned."""
@@ -39,7 +39,7 @@ message. Hand-tuned. Counters cost time themselves; on the CPU their sum is with
 latency."""
 
 
-def measure_operator_times(host: Worker, device: int, prefill: bool = False) -> FloatArray:
+def measure_operator_times(host: HostedModel, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     See ``give_to_operators``. A message informs the user of time that belongs to no operator, and

@@ -25,14 +25,14 @@ from placement_gym.models import Input, as_input, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.candidate import HostedModel
 
 Array = NDArray[Any]
 NodeOutput = tuple[str, int]
 """Name and output index of a node."""
 
 
-def measure_operator_errors(host: Worker, device: int, selected: BoolArray) -> FloatArray:
+def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
     Args:

@@ -33,7 +33,7 @@ from placement_gym.workloads import Inputs, Outputs, start_inferences
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.candidate import HostedModel
 
 
 class ReferenceOutputs:
@@ -44,10 +44,10 @@ class ReferenceOutputs:
         tolerance: Largest relative error; None finds it by the model's and the devices' precision.
     """
 
-    def __init__(self, host: Worker, tolerance: float | None = None) -> None:
+    def __init__(self, host: HostedModel, tolerance: float | None = None) -> None:
         # The host holds this: a circle would keep what is compiled on devices until Python
         # collects its garbage.
-        self.host: Worker = proxy(host)
+        self.host: HostedModel = proxy(host)
         self.stated_tolerance = tolerance
         self.device = host.problem.devices[host.problem.reference_device]
 

@@ -36,7 +36,7 @@ from placement_gym.workloads import Inputs, draw
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.candidate import HostedModel
 
 TUNING_WINDOWS = 2
 """Windows timed for each number of streams and requests of a single device. Hand-tuned: the fewest
@@ -79,7 +79,7 @@ class ThroughputCompiler:
         best: Device -> the streams and requests with which it alone is fastest.
     """
 
-    def __init__(self, host: Worker) -> None:
+    def __init__(self, host: HostedModel) -> None:
         self.host, self.problem = host, host.problem
         self.best: dict[int, tuple[int, int]] = {}
 
