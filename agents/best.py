@@ -31,7 +31,7 @@ class Best:
     @property
     def placement(self) -> Placement:
         """The placement, to save or to compile with."""
-        return Placement.of(self.problem, self.row[: self.problem.n_units], self.view)
+        return Placement.from_assignment(self.problem, self.row[: self.problem.n_units], self.view)
 
 
 class BestPlacements(dict[int, Best]):

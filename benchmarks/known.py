@@ -120,7 +120,7 @@ def group_claims(rows: Sequence[Json]) -> dict[str, Claims]:
     groups: dict[str, list[tuple[float, Json]]] = {}
     for row in rows:
         if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
-            task = Task.of_row(row)
+            task = Task.from_row(row)
             groups.setdefault(task.problem, []).append((row["latency_ms"], row))
             if row["scored_ms"]:
                 elsewhere = task.elsewhere or task
@@ -187,7 +187,7 @@ def make_value(
 
 def find_best_single_ms(backend: SimulatedBackend) -> float | None:
     """The latency of the fastest device that holds the whole model; None if none does."""
-    device = SingleDeviceResults.of(backend).best()
+    device = SingleDeviceResults.from_backend(backend).best()
     return None if device is None else evaluate_ms(backend, backend.problem.single(device))
 
 

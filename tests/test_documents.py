@@ -232,5 +232,5 @@ def test_the_documented_agents_find_what_they_look_for(block: int, tmp_path: Pat
 
 
 def test_the_documented_study_can_be_read() -> None:
-    study = placement_gym.Study.of(yaml.safe_load(blocks(OWN_AGENT, "yaml")[0]))
+    study = placement_gym.Study.from_dict(yaml.safe_load(blocks(OWN_AGENT, "yaml")[0]))
     assert len(study.tasks()) == 3 * 4 * 5

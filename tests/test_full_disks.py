@@ -23,7 +23,7 @@ SIZE = 2**20
 
 def write_placement(folder: Path) -> None:
     problem = diamond_problem()
-    Placement.of(problem, np.array([0, 1, 1, 0])).save(folder / "placement.json")
+    Placement.from_assignment(problem, np.array([0, 1, 1, 0])).save(folder / "placement.json")
 
 
 def write_model(folder: Path) -> None:

@@ -100,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     saved = Placement.load(SAVED / "small-placement.json")
     graph = extract(load_model(tmp_path / "my_model.xml"))
     for name in ("plan-my_model.json", "plan-my_model-throughput.json"):
-        replace(saved, structure=Structure.of(graph)).save(tmp_path / "results" / name)
+        replace(saved, structure=Structure.from_graph(graph)).save(tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

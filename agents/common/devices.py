@@ -148,7 +148,7 @@ class FreeMemory:
     supported: Tensor  # (B, M, D) bool, devices that run each place
 
     @classmethod
-    def of(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
+    def from_batch(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
         """The free memory where places are the padded units of the (B,) graph of each row.
 
         Raises:

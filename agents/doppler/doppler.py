@@ -37,7 +37,7 @@ class Doppler(Search):
     def __init__(self, env: gym.Env[Any, Any], seed: int, settings: Settings) -> None:
         super().__init__(env, seed)
         self.settings = settings
-        self.graph = TaskGraph.of(self.problem, self.base.cost_table())
+        self.graph = TaskGraph.from_problem(self.problem, self.base.cost_table())
         if len(self.graph) > MAX_NODES:
             raise UserError(
                 f"DOPPLER places up to {MAX_NODES} nodes one by one, not {len(self.graph)}: use "

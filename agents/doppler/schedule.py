@@ -63,7 +63,7 @@ class TaskGraph:
     scale_ms: float  # mean time of a node
 
     @classmethod
-    def of(cls, problem: Problem, costs: CostTable) -> TaskGraph:
+    def from_problem(cls, problem: Problem, costs: CostTable) -> TaskGraph:
         """Make the graph of units, or of operators if units form cycles."""
         tasks = Tasks.in_topological_order(problem.units, costs)
         tensor, reader = tasks.tensors.readings()

@@ -38,7 +38,7 @@ class Neighbours:
     ptr: Tensor  # (n + 1,)
 
     @classmethod
-    def of(cls, ends: Tensor, n: int) -> Neighbours:
+    def from_edges(cls, ends: Tensor, n: int) -> Neighbours:
         """The distinct neighbours of n nodes along (2, e) edges, in ascending order."""
         near, node = torch.cat([ends, ends.flip(0)], dim=1)
         pairs = torch.unique(node * n + near)
@@ -60,7 +60,7 @@ class Neighbours:
 @lru_cache(maxsize=MAX_ENTRIES)
 def find_neighbours(graphs: GraphBatch) -> Neighbours:
     """Find the neighbours of all nodes of a batch, whichever way the edges."""
-    return Neighbours.of(graphs.edge_index, len(graphs.x))
+    return Neighbours.from_edges(graphs.edge_index, len(graphs.x))
 
 
 class GraphSAGE(nn.Module):

@@ -49,7 +49,7 @@ class DryRun:
     start: IntArray | None = None
 
     @classmethod
-    def of(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
+    def from_env(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
         """Make one of an environment, which is not changed."""
         start_ms = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
         return cls(env.observer, start_ms, start)

@@ -36,7 +36,7 @@ class Structure:
     allowed: Tensor | None  # (n, D) bool, allowed devices of each unit; None if unknown
 
     @classmethod
-    def of(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
+    def from_batch(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
         """Compute the arrays for one graph of a batch.
 
         Args:

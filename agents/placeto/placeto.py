@@ -53,7 +53,7 @@ class Placeto(REINFORCE):
             return
         dry_run = self.dry_run
         if dry_run is None or dry_run.observer.graph_id != base.observer.graph_id:
-            self.dry_run = dry_run = DryRun.of(base)
+            self.dry_run = dry_run = DryRun.from_env(base)
         if not self.env.env_method("has_wrapper_attr", "start", indices=[0])[0]:
             return  # problems change from episode to episode
         best = self.env.get_attr("best")[0]

@@ -129,7 +129,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         # graph by graph, as messages and relations are those of one
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
-                self.structures[graph_id] = Structure.of(
+                self.structures[graph_id] = Structure.from_batch(
                     graphs, graph, self.n_devices, self.options.devices
                 )
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
@@ -144,7 +144,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
             if self.options.respect_memory:
-                memory = FreeMemory.of(graphs, torch.full_like(current, graph))
+                memory = FreeMemory.from_batch(graphs, torch.full_like(current, graph))
                 used = memory.count_used(states["placement"], states["visited"])
                 allowed[rows] &= memory.mask(current, used)
         distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])

@@ -32,7 +32,7 @@ class ZeroShot:
 
     def __init__(self, policy: PlacetoPolicy, env: gym.Env[Any, Any]) -> None:
         self.policy, base = policy, placement_env(env)
-        self.dry_run = DryRun.of(base)
+        self.dry_run = DryRun.from_env(base)
         policy.add_graphs(base.graph_table(policy.reads_devices(asdict(policy.options))))
 
     def predict(

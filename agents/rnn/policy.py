@@ -119,7 +119,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             row: (B,) graph of each row.
         """
         allowed, mask = graphs.allowed_slots, graphs.node_mask
-        memory = FreeMemory.of(graphs, row) if self.options.respect_memory else None
+        memory = FreeMemory.from_batch(graphs, row) if self.options.respect_memory else None
         encoded = replace(self.network.encode(units, mask, row), prior=self.compute_prior(graphs))
         allowed = None if allowed is None else allowed[row]
         return AutoregressiveDevices(self.network, encoded, mask[row], allowed, memory)

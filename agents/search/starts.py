@@ -97,7 +97,7 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Nam
     is_small = problem.n_units <= MANY_UNITS
     yield from propose_simple(problem, costs, "heft", "critical-path", "m-etf")
     # One prefix and one window, the cheapest after repair: each start costs an evaluation.
-    prices, cells = RepairPrices.of(problem, costs), CELLS if is_small else FEW_CELLS
+    prices, cells = RepairPrices.from_costs(problem, costs), CELLS if is_small else FEW_CELLS
     prefixes = propose_prefixes(problem, cells)
     windows = propose_windows(problem, cells, inner=True)
     for name, candidates in (("prefix", prefixes), ("window", windows)):

@@ -67,7 +67,7 @@ def draw_overview(width: float) -> None:
         for row in load_rows(PAPER)
         if row["model"] == MODEL and row["label"] == "min-cut" and not row["error"]
     )
-    placement = placement_gym.Placement.of(base.problem, base.problem.single(0)).units
+    placement = placement_gym.Placement.from_assignment(base.problem, base.problem.single(0)).units
     assignment = np.array(
         [base.problem.device_names.index(saved["placement"][unit]) for unit in placement]
     )
@@ -131,7 +131,7 @@ def draw_measured(width: float) -> None:
     best = max(rows, key=lambda row: float(row["speedup_vs_best_single"]))
     env = gym.make("DevicePlacementSim-v0", model="resnet", devices=best["devices"])
     problem: Any = placement_gym.placement_env(env).problem
-    names = placement_gym.Placement.of(problem, problem.single(0)).units
+    names = placement_gym.Placement.from_assignment(problem, problem.single(0)).units
     assignment = np.array([problem.device_names.index(best["placement"][unit]) for unit in names])
     figure = Figure(figsize=(width, 4.8 if width == WIDE else 6.4), layout="constrained")
     graph, bars = figure.subplots(2, 1, height_ratios=[1, 1.5])

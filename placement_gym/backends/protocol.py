@@ -181,7 +181,7 @@ class Batch(NamedTuple):
     disturbed: BoolArray
 
     @classmethod
-    def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
+    def evaluate(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
         """Evaluate placements one after another."""
         measurements = [evaluate(assignment) for assignment in assignments]
         return cls(

@@ -22,7 +22,7 @@ class SingleDeviceResults:
     feasible: tuple[bool, ...]
 
     @classmethod
-    def of(cls, backend: Backend) -> SingleDeviceResults:
+    def from_backend(cls, backend: Backend) -> SingleDeviceResults:
         """Evaluate every device that supports the whole model."""
         problem = backend.problem
         assignments = [problem.single(device) for device in range(len(problem.devices))]

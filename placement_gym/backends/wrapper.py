@@ -83,7 +83,7 @@ class CachedBackend(BackendWrapper):
         return self.evaluate_ignoring_limits(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        return Batch.of(self.evaluate, assignments)
+        return Batch.evaluate(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         cached = self.seen.get(assignment.tobytes())

@@ -34,7 +34,7 @@ class JsonFile(ABC):
 
     @classmethod
     @abstractmethod
-    def of_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> Self:
         """The inverse of ``to_json``.
 
         Raises:
@@ -63,4 +63,4 @@ class JsonFile(ABC):
         """
         from placement_gym.base.schemas import load_valid
 
-        return load_valid(path, cls.of_json, cls.kind, cls.max_megabytes)
+        return load_valid(path, cls.from_json, cls.kind, cls.max_megabytes)

@@ -218,7 +218,7 @@ def choose_agents(agents: Sequence[Any] | None, measured: bool) -> list[AgentSpe
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if measured else ()), *SEARCH_AGENTS]
-    specs = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
+    specs = [spec for spec in map(AgentSpec.from_value, agents) if spec.name != SINGLE_DEVICE]
     for spec in specs:
         spec.check()
     check_objects(specs)

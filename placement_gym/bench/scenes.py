@@ -115,7 +115,7 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[State
     return [
         StatedPlacement(
             label,
-            Placement.of(problem, parse_assignment(row["placement"], problem), graph),
+            Placement.from_assignment(problem, parse_assignment(row["placement"], problem), graph),
             kwargs,
             f"{'measured' if measured else 'simulated'} in the run: {row['latency_ms']:.4g} ms",
             row["latency_ms"] if measured else None,

@@ -266,4 +266,4 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
 
 def move_least(twin: SimulatedBackend, problem: Problem, split: Candidate) -> IntArray:
     """Repair a split to fit a problem by moves that cost least in the profile."""
-    return repair(problem, split.assignment[None], RepairPrices.of(problem, twin.costs))[0]
+    return repair(problem, split.assignment[None], RepairPrices.from_costs(problem, twin.costs))[0]

@@ -95,7 +95,7 @@ def cut(
     graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
-    return graph, HeteroPartition.of(graph, devices, placement.devices, alias)
+    return graph, HeteroPartition.from_assignment(graph, devices, placement.devices, alias)
 
 
 def apply_placement(model: ov.Model, placement: Placement) -> None:
@@ -185,7 +185,7 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
     for name, part in split_union(model).items():
         own = take_part(fitted, name)
         graph = extract_spec(part, own.spec)
-        own = replace(own, fingerprint=graph.fingerprint(), structure=Structure.of(graph))
+        own = replace(own, fingerprint=graph.fingerprint(), structure=Structure.from_graph(graph))
         placements[name] = part, own
     return placements
 

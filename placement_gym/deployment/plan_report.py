@@ -75,7 +75,7 @@ def describe_winner(
     if selection.winner is not selection.chosen:
         gain = describe_gain(row["speedup"], row["noise"], best)
         return f"Saved: two placements, one for the prompt and one for tokens{gain}"
-    placement = Placement.of(problem, selection.chosen.assignment)
+    placement = Placement.from_assignment(problem, selection.chosen.assignment)
     return describe_saved(placement, row["speedup"], row["noise"], best)
 
 

@@ -270,12 +270,19 @@ def list_placements(problem: Problem, selection: Selection) -> dict[str, Placeme
     A single device keeps its measured number of streams.
     """
     chosen, winner = selection.chosen, selection.winner
-    placement, streams = Placement.of(problem, chosen.assignment), chosen.result.streams
+    placement, streams = (
+        Placement.from_assignment(problem, chosen.assignment),
+        chosen.result.streams,
+    )
     if streams is not None and chosen.alone:
         devices, device = list(problem.devices), int(chosen.assignment[0])
         devices[device] = devices[device].with_streams(streams)
         placement = replace(placement, devices=tuple(devices))
-    phases = [] if winner is chosen else [Placement.of(problem, one) for one in winner.assignment]
+    phases = (
+        []
+        if winner is chosen
+        else [Placement.from_assignment(problem, one) for one in winner.assignment]
+    )
     return {"": placement, **dict(zip(PHASE_SUFFIXES, phases, strict=False))}
 
 

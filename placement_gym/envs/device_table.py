@@ -165,7 +165,7 @@ def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTabl
 
 def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArray, float]:
     """(n_edges,) sizes in mean tensors and (n_edges,) numbers of tensors; size of a mean tensor."""
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     tensor, reader = tasks.tensors.readings()
     sizes = costs.transfer_size[tasks.tensor]
     mean_size = float(sizes.mean()) if sizes.any() else 1.0

@@ -257,7 +257,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     @cached_property
     def singles(self) -> SingleDeviceResults:
         """Every device alone, measured when first needed."""
-        return SingleDeviceResults.of(self.backend)
+        return SingleDeviceResults.from_backend(self.backend)
 
     @property
     def reference(self) -> Measurement:
@@ -389,7 +389,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Costs that a repair minimises."""
         from placement_gym.solvers import RepairPrices
 
-        return RepairPrices.of(self.problem, self.known_costs)
+        return RepairPrices.from_costs(self.problem, self.known_costs)
 
     def action_masks(self) -> BoolArray:
         """Return (sum of choices,) bool, the allowed values of each entry, as sb3-contrib expects.
@@ -412,7 +412,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Return the current placement, to save or to compile with."""
         from placement_gym.problem import Placement
 
-        return Placement.of(self.problem, self.assignment, self.graph)
+        return Placement.from_assignment(self.problem, self.assignment, self.graph)
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
         """Return the static part of observations by ``graph_id``, for policies.

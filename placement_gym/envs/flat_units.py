@@ -33,7 +33,7 @@ class FlatUnits:
     def __init__(self, twin: SimulatedBackend, single: int, n_devices: int) -> None:
         self.problem, self.single, self.n_devices = twin.problem, single, n_devices
         self.schedule = twin.semantics.schedule
-        tasks = Tasks.of_units(self.problem.units, twin.costs)
+        tasks = Tasks.from_units(self.problem.units, twin.costs)
         supported = self.problem.supported
         # All times are in `FINENESS` parts of a mean unit's.
         scale_ms = float(tasks.ms[supported].mean()) / FINENESS or 1.0

@@ -167,7 +167,7 @@ class Observer:
     @cached_property
     def layout(self) -> ActionLayout:
         """The layout of an action."""
-        return ActionLayout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
+        return ActionLayout.from_problem(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property
     def graph_id(self) -> int:

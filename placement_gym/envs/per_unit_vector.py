@@ -86,7 +86,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if start == "best-single":
             rows = np.tile(one.problem.single(one.single), (self.num_envs, 1))
             alone = one.base.singles.of_device(one.single)
-            whole.rows, whole.outcomes = rows, Outcomes.of(alone, self.num_envs)
+            whole.rows, whole.outcomes = rows, Outcomes.from_measurement(alone, self.num_envs)
         elif start in ("random", "best"):
             rows = self.draw_starts() if start == "random" else self.best_rows.copy()
             if one.pays == "improvement":

@@ -48,7 +48,7 @@ class Outcomes:
     excess_share: FloatArray
 
     @classmethod
-    def of(cls, measurement: Measurement, num_envs: int) -> Outcomes:
+    def from_measurement(cls, measurement: Measurement, num_envs: int) -> Outcomes:
         """Those of environments with one placement."""
         return cls(
             np.full(num_envs, measurement.latency_ms),
@@ -115,7 +115,7 @@ class PlacementVectorEnv(
         """Place everything on the reference device, in every environment."""
         self.rows = self.first_rows
         self.steps = 0
-        self.outcomes = Outcomes.of(self.env.reference, self.num_envs)
+        self.outcomes = Outcomes.from_measurement(self.env.reference, self.num_envs)
 
     def reset(
         self,

@@ -45,7 +45,7 @@ class Structure:
     reads: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, graph: OpGraph) -> Structure:
+    def from_graph(cls, graph: OpGraph) -> Structure:
         """Make the structure of a graph."""
         names = graph.names
         rows = zip(
@@ -68,7 +68,7 @@ class Structure:
         )
 
     @classmethod
-    def of_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
+    def from_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
         """The structure in a file.
 
         Raises:

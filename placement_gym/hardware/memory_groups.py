@@ -26,7 +26,7 @@ class MemoryGroups:
     limits_bytes: FloatArray
 
     @classmethod
-    def of(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
+    def from_devices(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
         """Group devices by ``memory_pool``; a limit may be a share of ``model_bytes``."""
         keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
         distinct = list(dict.fromkeys(keys))

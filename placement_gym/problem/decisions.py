@@ -73,7 +73,7 @@ class ActionLayout:
     reference: int
 
     @classmethod
-    def of(
+    def from_problem(
         cls,
         names: Sequence[str],
         problem: Problem,

@@ -63,7 +63,9 @@ class Placement(JsonFile):
         )
 
     @classmethod
-    def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:
+    def from_assignment(
+        cls, problem: Problem, assignment: IntArray, graph: str = "folded"
+    ) -> Placement:
         """Make a placement from an (n_units,) assignment of device indices."""
         units = problem.units
         names = problem.device_names
@@ -74,7 +76,7 @@ class Placement(JsonFile):
             devices=problem.devices,
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
-            structure=Structure.of(units.graph),
+            structure=Structure.from_graph(units.graph),
             **units.graph.request.keywords(),
         )
 
@@ -132,7 +134,7 @@ class Placement(JsonFile):
                 f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
                 f"{dict(measured)}: give inputs of the same sizes, or leave them out"
             )
-        structure = Structure.of(graph)
+        structure = Structure.from_graph(graph)
         names = match(self.structure, structure) if self.structure else None
         if names is None:
             raise PlacementMismatchError(self.explain_mismatch(graph.model, structure))
@@ -196,7 +198,7 @@ class Placement(JsonFile):
         }
 
     @classmethod
-    def of_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import PlacementFields
 
         fields = PlacementFields.read(values, FORMAT)
@@ -210,7 +212,7 @@ class Placement(JsonFile):
             scenario=fields.scenario,
             data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
             inputs=fields.inputs,
-            structure=Structure.of_json(fields.structure.kinds, fields.structure.reads)
+            structure=Structure.from_json(fields.structure.kinds, fields.structure.reads)
             if fields.structure
             else None,
         )

@@ -115,7 +115,7 @@ class Problem:
     @cached_property
     def memory(self) -> MemoryGroups:
         """Devices that share memory, and the limits."""
-        return MemoryGroups.of(self.devices, int(self.unit_bytes.sum()))
+        return MemoryGroups.from_devices(self.devices, int(self.unit_bytes.sum()))
 
     @cached_property
     def limits_bytes(self) -> FloatArray:

@@ -38,7 +38,9 @@ class FusionCosts(NamedTuple):
     tensor_ms: FloatArray
 
     @classmethod
-    def of(cls, graph: OpGraph, devices: Sequence[DeviceSpec], costs: CostTable) -> FusionCosts:
+    def from_graph(
+        cls, graph: OpGraph, devices: Sequence[DeviceSpec], costs: CostTable
+    ) -> FusionCosts:
         """The parts of a table's times.
 
         Raises:

@@ -41,7 +41,7 @@ class Program(NamedTuple):
     inputs: UInt32
 
     @classmethod
-    def of(cls, units: Units, costs: CostTable) -> Program:
+    def from_units(cls, units: Units, costs: CostTable) -> Program:
         """Make the program of a graph's operators under their costs."""
         graph = units.graph
         tensors, n = graph.moved, len(graph)
@@ -77,7 +77,7 @@ class Readings(NamedTuple):
     producer: UInt32
 
     @classmethod
-    def of(cls, program: Program) -> Readings:
+    def from_program(cls, program: Program) -> Readings:
         maker = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
         tensor = uint32(maker[np.argsort(program.readers, kind="stable")])
         return cls(offsets(program.inputs), tensor, program.source[tensor])
@@ -102,7 +102,7 @@ class Flow(NamedTuple):
     input_readers: UInt32
 
     @classmethod
-    def of(cls, graph: OpGraph) -> Flow:
+    def from_graph(cls, graph: OpGraph) -> Flow:
         follows = graph.follows
         source, target = graph.edge_index
         real = ~(follows[source] | follows[target])
@@ -140,7 +140,7 @@ class Channels(NamedTuple):
     receive: Int32
 
     @classmethod
-    def of(cls, contention: str, n_devices: int) -> Channels:
+    def from_contention(cls, contention: str, n_devices: int) -> Channels:
         """The channels of ``Semantics.contention``."""
         source, target = np.indices((n_devices, n_devices), dtype=np.int32).copy()
         none = np.full_like(source, -1)

@@ -46,8 +46,8 @@ class Simulator:
         self.semantics = semantics
         self.costs = costs
         self.units = units
-        self.program = Program.of(units, costs)
-        self.channels = Channels.of(semantics.contention, len(costs.devices))
+        self.program = Program.from_units(units, costs)
+        self.channels = Channels.from_contention(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
         self.counts_submodels = bool(costs.submodel_ms.any())
         # Kernels would be compiled again for integers.
@@ -58,11 +58,11 @@ class Simulator:
         """The edges that determine submodels, and the unit and the model of their operators."""
         graph = self.units.graph
         if not graph.states:
-            return Flow.of(graph), self.program.unit, graph.model_of
+            return Flow.from_graph(graph), self.program.unit, graph.model_of
         from placement_gym.graph import join_operators
 
         joined, _, first = join_operators(graph)
-        return Flow.of(joined), self.program.unit[first], graph.model_of[first]
+        return Flow.from_graph(joined), self.program.unit[first], graph.model_of[first]
 
     @cached_property
     def timed(self) -> TimedSchedule:
@@ -73,7 +73,7 @@ class Simulator:
     @cached_property
     def readings(self) -> Readings:
         """The tensors that each operator reads."""
-        return Readings.of(self.program)
+        return Readings.from_program(self.program)
 
     @cached_property
     def sequence(self) -> UInt32:

@@ -146,12 +146,12 @@ def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Sol
 
 def path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path, transfers included, if each of its operators could choose its device."""
-    return float(earliest_finish_ms(problem, Tasks.of_operators(problem.units, costs)).max())
+    return float(earliest_finish_ms(problem, Tasks.from_operators(problem.units, costs)).max())
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
     """Operators with the transfers that calls pay for: out of one device and into the other."""
-    tasks = Tasks.of_operators(problem.units, costs)
+    tasks = Tasks.from_operators(problem.units, costs)
     border_ms = costs.boundary_ms[tasks.tensor]
     apart = ~np.eye(len(problem.devices), dtype=bool)
     return replace(tasks, transfer_ms=(border_ms[:, :, None] + border_ms[:, None, :]) * apart)
@@ -162,7 +162,7 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
 
     Units of equal times, support and bytes are divided together.
     """
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     traits = np.column_stack([tasks.ms, problem.possible, problem.unit_bytes])
     _, first, count = np.unique(traits, axis=0, return_index=True, return_counts=True)
     ms, possible = tasks.ms[first], problem.possible[first]

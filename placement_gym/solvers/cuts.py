@@ -35,7 +35,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     """
     if len(costs.devices) != 2:
         raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")
-    tasks = Tasks.of_units(units, costs)
+    tasks = Tasks.from_units(units, costs)
     tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
     source, readers = tensors.source, tensors.readers
     n, n_tensors = len(units), len(source)

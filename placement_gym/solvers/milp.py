@@ -39,7 +39,7 @@ def serial_program(
         max_nodes: See ``minimize``.
     """
     end = now_s() + time_limit_s
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:

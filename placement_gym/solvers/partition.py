@@ -42,7 +42,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
     except ModuleNotFoundError:
         raise UserError("metis needs pymetis: pip install pymetis (the extra metis)") from None
 
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     whole_ms = np.maximum(tasks.ms.sum(axis=0), MIN_MODEL_MS)
     first, other, link_ms = undirected_links(tasks, len(problem.devices))
     _, part = pymetis.part_graph(
@@ -54,7 +54,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         options=pymetis.Options(seed=METIS_SEED),
     )
     device = problem.move_unsupported(np.asarray(part, dtype=np.int64))
-    return repair(problem, device[None], RepairPrices.of(problem, costs))[0]
+    return repair(problem, device[None], RepairPrices.from_costs(problem, costs))[0]
 
 
 def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:

@@ -29,7 +29,7 @@ class RepairPrices:
     link_ms: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
+    def from_costs(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
         """By a cost table, or without one by the bytes that are moved between devices.
 
         Each reading of a tensor is a link; its readers share the price of the transfer.
@@ -39,7 +39,7 @@ class RepairPrices:
             unit_ms = np.zeros(problem.supported.shape)
             transfer_ms = tensors.size_bytes[:, None, None] * apart
         else:
-            tasks = Tasks.of_units(problem.units, costs)
+            tasks = Tasks.from_units(problem.units, costs)
             tensors, unit_ms, transfer_ms = tasks.tensors, tasks.ms, tasks.transfer_ms
         tensor, reader = tensors.readings()
         maker = tensors.source[tensor]

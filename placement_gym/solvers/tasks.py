@@ -25,7 +25,7 @@ class Tasks:
     transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices) time to move each tensor
 
     @classmethod
-    def of_units(cls, units: Units, costs: CostTable) -> Tasks:
+    def from_units(cls, units: Units, costs: CostTable) -> Tasks:
         """One task per unit, whether or not the graph of units is acyclic."""
         graph, labels = units.graph, units.of_operator
         tensor, reader = graph.moved.readings()
@@ -40,7 +40,7 @@ class Tasks:
         )
 
     @classmethod
-    def of_operators(cls, units: Units, costs: CostTable) -> Tasks:
+    def from_operators(cls, units: Units, costs: CostTable) -> Tasks:
         """One task per operator, as schedules run them."""
         graph = units.graph
         moved_ms = costs.transfer_ms[graph.moving]
@@ -54,8 +54,8 @@ class Tasks:
         the inputs of its last ones have arrived.
         """
         if len(np.unique(merge_cycles(units.graph, units.of_operator))) == len(units):
-            return cls.of_units(units, costs)
-        return cls.of_operators(units, costs)
+            return cls.from_units(units, costs)
+        return cls.from_operators(units, costs)
 
     @cached_property
     def readings(self) -> tuple[IntArray, IntArray, IntArray]:

@@ -155,7 +155,7 @@ def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
 
 def find_single_device(backend: SimulatedBackend) -> list[DisplayedPlacement]:
     """The fastest device that may run the model alone; none if no device may."""
-    problem, device = backend.problem, SingleDeviceResults.of(backend).best()
+    problem, device = backend.problem, SingleDeviceResults.from_backend(backend).best()
     if device is None:
         return []
     return [DisplayedPlacement(f"{problem.device_names[device]} alone", problem.single(device))]

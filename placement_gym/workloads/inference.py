@@ -28,7 +28,7 @@ class Inference(Request):
     """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         if scenario is not None:
             raise UserError(
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"

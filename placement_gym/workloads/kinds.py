@@ -30,6 +30,6 @@ def make_request(
     Raises:
         UserError: The keywords do not fit the model.
     """
-    make = import_name(WITH_STATE) if is_stateful(model) else Inference.of
+    make = import_name(WITH_STATE) if is_stateful(model) else Inference.from_model
     request: Request = make(model, scenario, inputs)
     return request

@@ -56,7 +56,7 @@ class Request(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         """The request of a model of this kind with these keywords.
 
         Raises:

@@ -99,7 +99,7 @@ def make_scenario(model: ov.Model, scenario: str | None, inputs: Given | None) -
     # A named conversation is one: version 0.3 had no other scenarios.
     named = (scenario or "").startswith("chat")
     kind = Conversation if named or counts_tokens(model) else EqualSteps
-    return kind.of(model, scenario, inputs)
+    return kind.from_model(model, scenario, inputs)
 
 
 CHAT = re.compile(r"chat(-(?P<prompt>\d{1,7})-(?P<decoded>\d{1,7}))?")
@@ -126,7 +126,7 @@ class Conversation(Scenario):
             raise UserError(f"{self.name!r}: a scenario has a prompt and decodes tokens, 1 or more")
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         named = cls.parse(scenario or "chat")
         own = read_own(model, inputs)
         request = replace(named, data_shapes=find_fixed_sizes(model, own), own=own)
@@ -196,7 +196,7 @@ class EqualSteps(Scenario):
     count: int = COUNT
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         match = STEPS.fullmatch(scenario or "steps")
         if match is None:
             raise UserError(

@@ -46,7 +46,7 @@ def limited(**kwargs: Any) -> DevicePlacementEnv:
 
 
 def graph_of(env: DevicePlacementEnv) -> TaskGraph:
-    return TaskGraph.of(env.problem, env.cost_table())
+    return TaskGraph.from_problem(env.problem, env.cost_table())
 
 
 def policy() -> DualPolicy:
@@ -190,7 +190,7 @@ def make_graph(made: list[tuple[int, list[int]]], labels: list[int]) -> TaskGrap
     graph = made_graph(3, made)
     units, devices = grouped(graph, np.array(labels)), (DeviceSpec("A"), DeviceSpec("B"))
     problem = Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
-    return TaskGraph.of(problem, cost_table(graph, np.ones((3, 2)), np.ones(len(made))))
+    return TaskGraph.from_problem(problem, cost_table(graph, np.ones((3, 2)), np.ones(len(made))))
 
 
 def test_nodes_that_read_nothing_are_placed() -> None:
@@ -218,7 +218,7 @@ POOL = (
 
 def test_schedules_offer_what_is_left_of_a_pool() -> None:
     problem = diamond_problem(POOL)  # 500 bytes together; units hold 100, 200, 300 and 400
-    graph = TaskGraph.of(problem, diamond_costs(problem))
+    graph = TaskGraph.from_problem(problem, diamond_costs(problem))
     schedules = Schedules(graph, 1, respect_memory=True)
     for node, device in ((0, 0), (1, 1)):
         offer = schedules.describe_devices(np.array([node]))

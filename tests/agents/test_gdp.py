@@ -31,7 +31,7 @@ def segments(recompute: bool) -> SegmentAttention:
 def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
     sent = torch.tensor([[0.1], [0.9], [0.5]])
     edges = torch.tensor([[0, 1], [2, 2]])
-    largest = take_largest(sent, Neighbours.of(edges, 3))
+    largest = take_largest(sent, Neighbours.from_edges(edges, 3))
     torch.testing.assert_close(largest, torch.tensor([[0.5], [0.5], [0.9]]))
 
 

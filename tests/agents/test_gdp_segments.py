@@ -112,7 +112,7 @@ def test_what_was_read_with_other_weights_is_not_used() -> None:
 
 def test_the_largest_message_is_the_same_by_both_ways() -> None:
     edges = torch.tensor([[0, 0, 1, 3, 2, 0], [1, 2, 3, 4, 4, 2]])
-    neighbours = Neighbours.of(edges, 6)
+    neighbours = Neighbours.from_edges(edges, 6)
     weight, found = torch.arange(18.0).reshape(6, 3), []
     for device in ("cpu", "cuda"):
         sent = torch.linspace(0.1, 0.9, 18).reshape(6, 3).requires_grad_()

@@ -271,7 +271,7 @@ def test_a_model_is_saved_to_and_loaded_from_memory() -> None:
 
 
 def test_a_factory_has_a_short_name_in_comparisons() -> None:
-    assert AgentSpec.of(load_agent("hsdag")).name == "HSDAGPolicy"
+    assert AgentSpec.from_value(load_agent("hsdag")).name == "HSDAGPolicy"
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -176,7 +176,7 @@ def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
     base = placement_env(env)
     wanted = np.arange(base.problem.n_units) % 2
     file = tmp_path / "plan.json"
-    Placement.of(base.problem, wanted).save(file)
+    Placement.from_assignment(base.problem, wanted).save(file)
     search = Annealing(env, 0, start=str(file)).learn(1)
     assert (search.assignment == wanted).all()
     assert (load_agent("saved")(env, 0, file=str(file)).assignment == wanted).all()

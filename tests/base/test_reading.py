@@ -59,7 +59,9 @@ def files(tmp_path: Path) -> dict[str, str]:
     graph = CostGraph(ms=[[1.0, 2.0]], edges=[], edge_bytes=[], devices="CPU,GPU", gb_per_s=1.0)
     study = {"env": "DevicePlacementSim-v0", "models": ["tiny"], "agents": ["random"], "budget": 3}
     values = {
-        "placement file": Placement.of(problem, np.zeros(problem.n_units, np.int64)).to_json(),
+        "placement file": Placement.from_assignment(
+            problem, np.zeros(problem.n_units, np.int64)
+        ).to_json(),
         "cost table": costs.to_json(),
         "cost graph": graph.to_json(),
         "dnn-partitioning workload": contents([node(0)], []),

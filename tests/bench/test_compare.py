@@ -271,7 +271,7 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
         for row in document["rows"]
     ]
     with BenchEnvs() as envs:
-        corrected = summarize(envs, Task.of_row(slow[0]), slow, tmp_path)
+        corrected = summarize(envs, Task.from_row(slow[0]), slow, tmp_path)
     assert [row["latency_ms"] for row in corrected["rows"]] == pytest.approx(
         [row["latency_ms"] for row in document["rows"]], rel=1e-9
     )

@@ -73,7 +73,7 @@ def test_a_view_states_no_speed_up(document: dict[str, Any], folder: Path) -> No
 
 def test_a_report_counts_no_wins(row: dict[str, Any], tmp_path: Path) -> None:
     with BenchEnvs() as envs:
-        tasks = {row["problem"]: Task.of_row(row)}
+        tasks = {row["problem"]: Task.from_row(row)}
         (known,) = load_known_latencies([row], tasks, tmp_path, envs).values()
     results = StudyResults([row], {row["problem"]: known})
     _, cells = summarize_runs(results, row["problem"], row["label"])

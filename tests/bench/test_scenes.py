@@ -29,7 +29,7 @@ MODEL = "synthetic-layered-30"
 def save(path: Path, granularity: str = "op", devices: str = "cpu+dgpu", model: str = MODEL) -> str:
     problem = build_simulated_problem(ModelSpec(model, granularity), devices).problem
     assignment = np.arange(problem.n_units) % len(problem.devices)
-    Placement.of(problem, assignment).save(path)
+    Placement.from_assignment(problem, assignment).save(path)
     return str(path)
 
 
@@ -150,7 +150,7 @@ def test_shapes_and_scenario_are_those_of_the_placement(
     save_dynamic(tmp_path / "x.xml")
     named = model if model == "gpt" else str(tmp_path / model)
     problem = build_simulated_problem(ModelSpec(named, "op", **given)).problem
-    Placement.of(problem, problem.single(0)).save(tmp_path / "a.json")
+    Placement.from_assignment(problem, problem.single(0)).save(tmp_path / "a.json")
     scene = open_scene([tmp_path / "a.json"], named, shapes=given.get("shapes"))
     assert scene.backend.problem.units.graph.fingerprint() == problem.units.graph.fingerprint()
 
@@ -165,7 +165,7 @@ def save_made_with(folder: Path, **shapes: Any) -> list[str]:
     words = [str(folder / "a.json"), "-m", str(folder / "x.xml")]
     save_dynamic(folder / "x.xml")
     problem = build_simulated_problem(ModelSpec(words[-1], "op", **shapes), "cpu-testbed").problem
-    Placement.of(problem, problem.single(0)).save(words[0])
+    Placement.from_assignment(problem, problem.single(0)).save(words[0])
     return words
 
 

@@ -250,7 +250,7 @@ def test_a_compiled_placement_has_the_affinities_that_rules_state(tmp_path: Path
     rules.write_text(RULES)
     env = make("tiny", granularity="op", constraints=str(rules))
     found = search(env.problem, env.backend.rough_costs, evaluations=5)
-    check_affinities(Placement.of(env.problem, found.assignment))
+    check_affinities(Placement.from_assignment(env.problem, found.assignment))
 
 
 @pytest.mark.slow

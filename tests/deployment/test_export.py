@@ -48,7 +48,7 @@ def thirds(name: str, scenario: str | None = None) -> Placement:
     problem = problem_on(
         extract(load_model(name), "folded", scenario), parse_devices("cpu-testbed")
     )
-    return Placement.of(problem, np.arange(problem.n_units) * 3 // problem.n_units % 2)
+    return Placement.from_assignment(problem, np.arange(problem.n_units) * 3 // problem.n_units % 2)
 
 
 def run_alone(
@@ -110,7 +110,9 @@ def test_the_script_infers_on_zeros_and_prints_a_latency(
 
 def test_a_device_alone_is_exported_without_hetero(tmp_path: Path) -> None:
     problem = problem_on(extract(load_model("tiny")), parse_devices("cpu-testbed"))
-    *_, script, _ = export_placement(Placement.of(problem, problem.single(1)), tmp_path)
+    *_, script, _ = export_placement(
+        Placement.from_assignment(problem, problem.single(1)), tmp_path
+    )
     assert "HETERO" not in script.read_text()
     code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
     assert run_python(code, "-I").splitlines()[0] == "submodels: 1, on CPU_FAST"
@@ -286,7 +288,7 @@ def test_placement_of_another_model_is_refused_before_writing(tmp_path: Path) ->
 
 def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
     problem = diamond_problem()
-    strange = replace(Placement.of(problem, problem.single(0)), model="mine")
+    strange = replace(Placement.from_assignment(problem, problem.single(0)), model="mine")
     with pytest.raises(UserError, match=r"made for a file: name it by --model FILE.*'mine'"):
         export_placement(strange, tmp_path)
 
@@ -296,7 +298,9 @@ def test_names_that_no_file_can_hold_are_replaced(tmp_path: Path) -> None:
     for number, node in enumerate(model.get_ordered_ops()):
         node.set_friendly_name(f"node\0{number}")
     problem = problem_on(extract(model, "folded"), parse_devices("cpu-testbed"))
-    export_placement(Placement.of(problem, np.arange(problem.n_units) % 2), tmp_path, model)
+    export_placement(
+        Placement.from_assignment(problem, np.arange(problem.n_units) % 2), tmp_path, model
+    )
     submodels, error = run_alone(tmp_path, load_model("tiny"), "")
     assert submodels > 1
     assert error < 1e-4

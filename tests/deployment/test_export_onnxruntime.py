@@ -45,7 +45,7 @@ def place(path: Path, devices: str = "CPU,GPU") -> Placement:
     """The second layer on the second device."""
     problem = problem_on(extract(load_model(path), "folded"), parse_devices(devices))
     second = [name in ("flat", "second") for name in problem.units.names]
-    return Placement.of(problem, np.array(second, dtype=np.int64))
+    return Placement.from_assignment(problem, np.array(second, dtype=np.int64))
 
 
 def read_annotations(path: Path) -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_devices_hold_the_constants_of_the_compiled_model() -> None:
     problem = gpt_problem()
     thirds = np.arange(problem.n_units) * 3 // problem.n_units % 2
     model, graph = load_model("gpt"), problem.units.graph
-    partition = HeteroPartition.of(
+    partition = HeteroPartition.from_assignment(
         graph, thirds[problem.units.of_operator], problem.devices, alias=False
     )
     set_affinities(model, graph, partition)

@@ -64,7 +64,7 @@ def place(model: Path | ov.Model, **kwargs: object) -> Placement:
     """Every second operator on the second device."""
     spec = ModelSpec(str(model) if isinstance(model, Path) else model, "op", **kwargs)  # type: ignore[arg-type]
     problem = build_simulated_problem(spec, "cpu-testbed").problem
-    return Placement.of(problem, np.arange(problem.n_units) % 2, spec.graph)
+    return Placement.from_assignment(problem, np.arange(problem.n_units) % 2, spec.graph)
 
 
 def names(model: ov.Model) -> list[str]:
@@ -194,7 +194,7 @@ def twins(names: str, swapped: bool = False) -> ov.Model:
 def test_branches_that_are_alike_stay_whole(swapped: bool) -> None:
     problem = build_simulated_problem(ModelSpec(twins("pq"), "op"), "cpu-testbed").problem
     assignment = np.array([name.startswith("q") for name in problem.units.names], dtype=np.int64)
-    placement = Placement.of(problem, assignment)
+    placement = Placement.from_assignment(problem, assignment)
     other = twins("rs", swapped)
     graph, partition = cut(prepare_for(placement, other), placement)
     devices = dict(zip(graph.names, placement.operator_devices(graph).tolist(), strict=True))

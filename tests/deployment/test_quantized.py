@@ -45,7 +45,7 @@ def test_tolerance_of_the_command_line_reaches_the_measurement(
 ) -> None:
     problem, file = make("cnn-int8", graph="raw", granularity="op").problem, tmp_path / "split.json"
     without_rounding = np.array([int("conv1" in name) for name in problem.units.names])
-    Placement.of(problem, without_rounding, graph="raw").save(file)
+    Placement.from_assignment(problem, without_rounding, graph="raw").save(file)
     command = ["evaluate", str(file), "-m", "cnn-int8", "-q", "--tolerance", "1e-12"]
     assert main(command) != 0
     assert "more than 1.0e-12" in capsys.readouterr().err

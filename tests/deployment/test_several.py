@@ -91,7 +91,7 @@ def test_memory_counts_all_models(env: Any) -> None:
 
 
 def test_each_part_of_a_placement_runs_by_openvino_alone(env: Any, models: list[str]) -> None:
-    union, placement = load_model(models), Placement.of(env.problem, crossed(env))
+    union, placement = load_model(models), Placement.from_assignment(env.problem, crossed(env))
     parts = split_placement(union, placement)
     assert list(parts) == ["short", "chain"]
     model, own = parts["short"]
@@ -107,7 +107,9 @@ def test_each_part_of_a_placement_runs_by_openvino_alone(env: Any, models: list[
 
 
 def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) -> None:
-    script, *files = export_placement(Placement.of(env.problem, crossed(env)), tmp_path, models)
+    script, *files = export_placement(
+        Placement.from_assignment(env.problem, crossed(env)), tmp_path, models
+    )
     assert script == tmp_path / "run.py"
     assert {file.parent.name for file in files} == {"short", "chain"}
     script.write_text(script.read_text().replace("ROUNDS = 20", "ROUNDS = 1"))
@@ -120,7 +122,7 @@ def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) 
 def test_an_exported_queue_has_the_requests_of_a_model_in_all_rounds(
     env: Any, models: list[str], tmp_path: Path
 ) -> None:
-    placed = Placement.of(env.problem, crossed(env))
+    placed = Placement.from_assignment(env.problem, crossed(env))
     script, *_ = export_placement(placed, tmp_path, models, requests=3)
     program = run_path(str(script))
     queues = program["make_queues"](program["compile_models"](ov.Core()))
@@ -139,7 +141,7 @@ def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> No
         ov.save_model(make_decoder(), tmp_path / f"{name}.xml", compress_to_fp16=False)
     models = [str(tmp_path / "one.xml"), f"{tmp_path / 'two.xml'}:2"]
     problem = problem_on(extract(load_model(models), "folded", "chat-2-2"), PAIR)
-    placed = Placement.of(problem, problem.single(0))
+    placed = Placement.from_assignment(problem, problem.single(0))
     script, *_ = export_placement(placed, tmp_path, models, requests=3)
     program = run_path(str(script))
     compiled, run_rounds = program["compile_models"](ov.Core()), program["run_rounds"]

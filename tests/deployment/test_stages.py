@@ -197,7 +197,7 @@ def decoder() -> tuple[ov.Model, Placement]:
     env = make("gpt", TWO, scenario="chat-5-3")
     n = env.problem.n_units
     assignment = (np.arange(n) >= n // 2).astype(np.int64)
-    return load_model("gpt"), Placement.of(env.problem, assignment)
+    return load_model("gpt"), Placement.from_assignment(env.problem, assignment)
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_times_of_the_profile_are_features_and_in_the_device_table(
 
 def test_placements_are_repaired_by_the_profiles_prices(profiled: DevicePlacementEnv) -> None:
     everything = profiled.problem.single(1)[None]
-    prices = RepairPrices.of(profiled.problem, profiled.cost_table())
+    prices = RepairPrices.from_costs(profiled.problem, profiled.cost_table())
     repaired = profiled.repair_placements(everything)
     np.testing.assert_array_equal(repaired, repair(profiled.problem, everything, prices))
     assert (repaired != made().repair_placements(everything)).any()

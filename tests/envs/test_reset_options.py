@@ -39,7 +39,7 @@ def mixed(env: gym.Env[Any, Any]) -> Any:
 def test_an_episode_begins_with_the_placement(name: str, form: str) -> None:
     env = make(name)
     base, devices = placement_env(env, joint=True), mixed(env)
-    plan = Placement.of(base.problem, devices)
+    plan = Placement.from_assignment(base.problem, devices)
     given = {"indices": devices.tolist(), "names": dict(plan.units), "placement": plan}[form]
     observation, info = env.reset(seed=0, options={"placement": given})
     assert placed(observation).tolist() == devices.tolist()
@@ -100,7 +100,7 @@ def test_wrong_placements_are_refused(wrong: Any) -> None:
 
 def test_a_placement_of_another_model_is_refused() -> None:
     env = make("all at once")
-    other = Placement.of(diamond_problem(CPU_GPU), np.zeros(4, dtype=np.int64))
+    other = Placement.from_assignment(diamond_problem(CPU_GPU), np.zeros(4, dtype=np.int64))
     with pytest.raises(UserError, match="made for model 'diamond'"):
         env.reset(options={"placement": other})
 

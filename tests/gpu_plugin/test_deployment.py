@@ -36,7 +36,7 @@ def small(tmp_path: Path) -> str:
 def split(small: str) -> Placement:
     """The small model, its MatMul alone on the GPU."""
     _, problem = make_problem(ov.Core(), DEVICES, load_model(small))
-    return Placement.of(problem, np.array([0, 0, 1]))
+    return Placement.from_assignment(problem, np.array([0, 0, 1]))
 
 
 def test_a_pipeline_computes_what_the_cpu_does(split: Placement, small: str) -> None:

@@ -104,7 +104,7 @@ def test_a_split_computes_in_integers_what_the_whole_model_does(
     whole, thirds = (np.arange(len(graph)) // period % 2 for period in (len(graph), 3))
     kernels = []
     for devices in (whole, thirds):
-        partition = HeteroPartition.of(graph, devices, TESTBED, alias=True)
+        partition = HeteroPartition.from_assignment(graph, devices, TESTBED, alias=True)
         compiled = compile_partition(core, model, graph, partition, {"PERF_COUNT": True})
         kernels.append(integer_kernels(compiled, model))
     if not kernels[0]:

@@ -73,7 +73,7 @@ def test_graphs_with_equal_branches_are_found_in_any_order() -> None:
 
 
 def test_a_network_is_found_in_any_order(graph_of: Callable[[str, str], OpGraph]) -> None:
-    known = Structure.of(graph_of("inception", "folded"))
+    known = Structure.from_graph(graph_of("inception", "folded"))
     other, _ = shuffle(known, random.Random(0))
     names = pair(known, other)
     assert names is not None
@@ -144,6 +144,6 @@ def test_graphs_of_light_operators_alone_have_to_be_equal() -> None:
 def test_a_file_in_which_an_operator_reads_a_later_one_is_refused() -> None:
     known = chain(MATMUL, RELU)
     values = known.to_json()
-    assert Structure.of_json(values["kinds"], values["reads"]) == known
+    assert Structure.from_json(values["kinds"], values["reads"]) == known
     with pytest.raises(UserError, match="'a' reads 'b', which does not stand before it"):
-        Structure.of_json({"a": RELU, "b": RELU}, {"a": ["b"]})
+        Structure.from_json({"a": RELU, "b": RELU}, {"a": ["b"]})

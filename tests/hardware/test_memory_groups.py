@@ -99,14 +99,16 @@ def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     problem, costs = backend.problem, backend.costs
     found = [solve(problem, costs) for solve in (heft, critical_path, m_etf, greedy_fill)]
     found.append(search(problem, costs, "tarnawski-throughput", evaluations=10).assignment)
-    found += list(repair(problem, every_placement(problem), RepairPrices.of(problem, costs)))
+    found += list(
+        repair(problem, every_placement(problem), RepairPrices.from_costs(problem, costs))
+    )
     assert fits(problem, np.array(found)).all()
 
 
 @given(backends())
 def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend) -> None:
     problem = backend.problem
-    prices = RepairPrices.of(problem, backend.costs)
+    prices = RepairPrices.from_costs(problem, backend.costs)
     slow, placements = SlowRepair(problem, prices), every_placement(problem)[::5]
     repaired = repair(problem, placements, prices)
     assert (repaired == np.array([slow(one) for one in placements])).all()

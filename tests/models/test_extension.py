@@ -84,7 +84,7 @@ def test_a_model_with_own_operators_is_split_measured_and_exported(tmp_path: Pat
         env.reset(seed=0)
         info = env.step(np.array([0, 0, 1, 1]))[4]
         assert (info["error"], info["n_submodels"]) == ("", 2)
-        placement = Placement.of(env.unwrapped.problem, np.array([0, 1, 1, 0]))  # type: ignore[attr-defined]
+        placement = Placement.from_assignment(env.unwrapped.problem, np.array([0, 1, 1, 0]))  # type: ignore[attr-defined]
     assert evaluate_placement(file, placement, quiet=True, extension=library)["latency_ms"] > 0
     core = ov.Core()
     core.add_extension(str(library))

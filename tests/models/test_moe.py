@@ -63,7 +63,9 @@ def test_experts_leave_a_full_device_and_all_else_stays() -> None:
     assert 0.4 < problem.memory_bytes(placed)[1] / problem.total_bytes <= 0.5
     assert problem.infeasibility(placed) == ""
     model = load_model("moe-4")
-    compiled = placement_gym.compile_model(ov.Core(), model, Placement.of(problem, placed))
+    compiled = placement_gym.compile_model(
+        ov.Core(), model, Placement.from_assignment(problem, placed)
+    )
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == problem.count_submodels(placed)
     (plain,), (found,) = answer(ov.Core().compile_model(model, "CPU", PLAIN)), answer(compiled)
     np.testing.assert_allclose(found, plain, atol=1e-3)

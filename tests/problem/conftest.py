@@ -13,4 +13,4 @@ def tiny(graph_of: GraphOf) -> Problem:
 
 @pytest.fixture(scope="module")
 def mixed(tiny: Problem) -> Placement:
-    return Placement.of(tiny, alternating(tiny))
+    return Placement.from_assignment(tiny, alternating(tiny))

@@ -35,7 +35,7 @@ def test_placement_survives_its_file_of_plain_json(
 
 def test_file_keeps_the_settings_of_the_devices(tmp_path: Path, graph_of: GraphOf) -> None:
     problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu-testbed-limited"])
-    Placement.of(problem, problem.single(1)).save(tmp_path / "placement.json")
+    Placement.from_assignment(problem, problem.single(1)).save(tmp_path / "placement.json")
     assert Placement.load(tmp_path / "placement.json").devices == PRESETS["cpu-testbed-limited"]
 
 
@@ -113,7 +113,7 @@ def test_a_placement_keeps_the_fingerprint_of_own_inputs(tmp_path: Path) -> None
     own, plain = (extract(load_model("tiny"), inputs=inputs) for inputs in (image, None))
     other = extract(load_model("tiny"), inputs={"image": np.ones((1, 3, 64, 64))})
     problem = problem_on(own, granularity="op")
-    placement = Placement.of(problem, problem.single(0))
+    placement = Placement.from_assignment(problem, problem.single(0))
     placement.save(tmp_path / "placement.json")
     loaded = Placement.load(tmp_path / "placement.json")
     assert loaded.inputs == own.request.own.fingerprint != ""

@@ -105,7 +105,7 @@ def test_every_node_gets_the_affinity_of_its_unit(
     graph_of: GraphOf, view: str, granularity: str
 ) -> None:
     problem = problem_on(graph_of("tiny-fp16", view), granularity=granularity)
-    placement = Placement.of(problem, alternating(problem), view)
+    placement = Placement.from_assignment(problem, alternating(problem), view)
     model = load_model("tiny-fp16")
     apply_placement(model, placement)
     found = affinities(model)
@@ -146,7 +146,9 @@ def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, patte
         model = load_model(shared_values(pattern))
         expected = answer(core, model, "CPU")
         problem = problem_on(extract(model))
-        apply_placement(model, Placement.of(problem, rng.integers(0, 2, problem.n_units)))
+        apply_placement(
+            model, Placement.from_assignment(problem, rng.integers(0, 2, problem.n_units))
+        )
         found = answer(core, model, "HETERO:CPU,CPU_FAST")
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
@@ -155,13 +157,15 @@ def test_plain_hetero_may_refuse_scattered_parts_of_a_dynamic_model() -> None:
     inputs = {"input_ids": np.ones((1, 8), np.int64)}
     model = load_model(make_encoder(), inputs=inputs)
     problem = problem_on(extract(model, inputs=inputs))
-    scattered = Placement.of(problem, np.random.default_rng(0).integers(0, 2, problem.n_units))
+    scattered = Placement.from_assignment(
+        problem, np.random.default_rng(0).integers(0, 2, problem.n_units)
+    )
     with pytest.warns(PlacementGymWarning, match="Can't set the input tensor.*use compile_model"):
         apply_placement(model, scattered)
     halves = np.arange(problem.n_units) * 2 // problem.n_units
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        apply_placement(model, Placement.of(problem, halves))
+        apply_placement(model, Placement.from_assignment(problem, halves))
 
 
 @pytest.mark.parametrize("pattern", ["constant", "computed"])
@@ -170,7 +174,7 @@ def test_branch_moved_away_is_one_further_submodel(core: ov.Core, pattern: str) 
     problem = problem_on(extract(model))
     assignment = problem.single(0)
     assignment[branch(problem.units.graph, "Tanh")] = 1
-    apply_placement(model, Placement.of(problem, assignment))
+    apply_placement(model, Placement.from_assignment(problem, assignment))
     compiled = core.compile_model(model, "HETERO:CPU,CPU_FAST")
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == 2
 
@@ -184,7 +188,7 @@ def test_expected_submodels_are_made_with_a_shared_input(
     problem = problem_on(extract(model))
     assignment = problem.single(0)
     assignment[branch(problem.units.graph, moved)] = 1
-    compiled = compile_model(core, model, Placement.of(problem, assignment), split)
+    compiled = compile_model(core, model, Placement.from_assignment(problem, assignment), split)
     expected = acyclic_submodels(problem.units.graph, assignment).max() + 1
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == expected
 
@@ -208,7 +212,7 @@ def test_inputs_of_other_sizes_than_the_placements_are_named(name: str) -> None:
         graphs.append(extract(load_model(model, inputs=inputs), inputs=inputs))
         model.set_friendly_name(name)
     problem = problem_on(graphs[0])
-    placement = Placement.of(problem, problem.single(0))
+    placement = Placement.from_assignment(problem, problem.single(0))
     with pytest.raises(PlacementMismatchError, match=r"inputs of \{'x': \(3, 8\)\}, and these"):
         placement.operator_devices(graphs[1])
 
@@ -227,7 +231,7 @@ def test_a_unit_without_operators_leaves_its_name_to_another_one() -> None:
         return extract(ov.Model([ops.result(out)], [x], "chain"))
 
     problem = problem_on(chain_of(["Sigmoid_5", "Sigmoid_7"]), granularity="op")
-    placement = Placement.of(problem, np.array([0, 0, 1, 1]))
+    placement = Placement.from_assignment(problem, np.array([0, 0, 1, 1]))
     graph = chain_of(["Sigmoid_7"])
     devices = dict(zip(graph.names, placement.operator_devices(graph).tolist(), strict=True))
     assert devices == {"product0": 0, "Sigmoid_7": 0, "product1": 1}

@@ -87,7 +87,7 @@ def test_loads_divide_equal_units_together_as_each_by_itself() -> None:
     possible[1, 1] = False
     size = np.array([10, 10, 10, 10, 30, 10])
     problem = problem_of(units, costs, size, possible, memory_bytes=[None, 25])
-    tasks = Tasks.of_units(units, costs)
+    tasks = Tasks.from_units(units, costs)
     program = Linear()
     x = add_placement(program, problem, whole=False)
     largest = program.variables(1, cost=1.0, in_ms=True)
@@ -105,7 +105,7 @@ def fork_and_join() -> tuple[Problem, CostTable]:
 
 def test_earliest_finish_by_hand() -> None:
     problem, costs = fork_and_join()
-    tasks = Tasks.of_operators(problem.units, costs)
+    tasks = Tasks.from_operators(problem.units, costs)
     # 0: on device1; 1: there too; 2: on device0 after a transfer; 3: on device0 after 2
     assert earliest_finish_ms(problem, tasks).tolist() == [2.0, 5.0, 8.0, 10.0]
     # a call pays half of the transfer on either side, which adds up to the same
@@ -115,7 +115,7 @@ def test_earliest_finish_by_hand() -> None:
 
 def test_remaining_time_is_the_longest_path_of_minimum_times() -> None:
     problem, costs = fork_and_join()
-    tasks = Tasks.of_operators(problem.units, costs)
+    tasks = Tasks.from_operators(problem.units, costs)
     assert remaining_ms(problem, tasks).tolist() == [5.0 + 2.0, 2.0, 2.0, 0.0]
 
 

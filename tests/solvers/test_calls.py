@@ -20,7 +20,7 @@ LATENCY = PRESETS["tarnawski-latency"]
 
 def published_order(units: Units) -> IntArray:
     """(n_units,) units depth-first against the edges, later nodes first, as the publication."""
-    forward = Forward.of(units)
+    forward = Forward.from_units(units)
     graph = nx.DiGraph()
     graph.add_nodes_from(reversed(range(len(forward))))
     graph.add_edges_from(sorted(forward.edge_index[::-1].T.tolist(), reverse=True))

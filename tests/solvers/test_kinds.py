@@ -27,7 +27,7 @@ def unequal_links(semantics: Semantics) -> SimulatedBackend:
 def test_equal_devices_with_unequal_links_are_not_exchanged() -> None:
     backend = unequal_links(OVERLAPPING[0])
     problem, costs = backend.problem, backend.costs
-    links = Tasks.of_operators(problem.units, costs).transfer_ms
+    links = Tasks.from_operators(problem.units, costs).transfer_ms
     assert interchangeable_devices(problem, costs) == [[0], [1, 2, 3]]
     assert interchangeable_devices(problem, costs, links) == [[0], [1, 3], [2]]
 

@@ -42,7 +42,7 @@ def test_transfers_of_a_model_of_rate_two_count_twice() -> None:
     of_cnn = env.problem.units.graph.model_of[env.problem.units.graph.tensors.source] == 1
     np.testing.assert_allclose(costs.transfer_ms[of_cnn], 2 * once.transfer_ms[of_cnn])
     np.testing.assert_allclose(costs.transfer_ms[~of_cnn], once.transfer_ms[~of_cnn])
-    assert type(costs).of_json(costs.to_json()).fingerprint == costs.fingerprint
+    assert type(costs).from_json(costs.to_json()).fingerprint == costs.fingerprint
 
 
 def test_models_go_where_memory_is_left() -> None:

@@ -18,7 +18,7 @@ from placement_gym.solvers.partition import integers, undirected_links
 def test_links_share_the_cost_of_a_tensor_and_are_symmetric() -> None:
     graph = made_graph(3, [(0, [1, 2])])
     costs = cost_table(graph, np.ones((3, 2)), [6])
-    tasks = Tasks.of_units(grouped(graph), costs)
+    tasks = Tasks.from_units(grouped(graph), costs)
     first, other, ms = undirected_links(tasks, 2)
     assert (first.tolist(), other.tolist(), ms.tolist()) == ([0, 2, 3, 4], [1, 2, 0, 0], [3.0] * 4)
 

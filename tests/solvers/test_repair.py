@@ -34,7 +34,7 @@ def random_case(seed: int, slack: float | None = None) -> tuple[Problem, RepairP
     supported = rng.random((n, n_devices)) < 0.9
     supported[:, 0] = True
     problem = Problem(group(graph, "op"), devices, supported)
-    prices = RepairPrices.of(problem, None)
+    prices = RepairPrices.from_costs(problem, None)
     # whole numbers have exact sums: up to 12 readers share a price of 27720
     link_ms = np.round(prices.link_ms * 27.72) * rng.integers(0, 3)
     unit_ms = rng.integers(0, 9, (n, n_devices)) * 10_000.0
@@ -100,7 +100,9 @@ def unlinked(unit_ms: list[list[float]]) -> RepairPrices:
 
 def test_the_end_of_a_run_leaves_and_not_its_middle() -> None:
     problem = chain_problem([300, 350], [100] * 6)
-    repaired = repair(problem, np.zeros((1, 6), dtype=np.int64), RepairPrices.of(problem, None))
+    repaired = repair(
+        problem, np.zeros((1, 6), dtype=np.int64), RepairPrices.from_costs(problem, None)
+    )
     assert repaired[0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
 
@@ -134,11 +136,11 @@ def test_what_fits_nowhere_comes_back_with_less_overload() -> None:
 def test_an_invalid_placement_is_refused() -> None:
     problem = chain_problem([100, 100], [1, 1, 1])
     with pytest.raises(ValueError, match="3 device indices from 0 to 1"):
-        repair(problem, np.full((1, 3), 2), RepairPrices.of(problem, None))
+        repair(problem, np.full((1, 3), 2), RepairPrices.from_costs(problem, None))
 
 
 def test_price_is_the_serial_sum_if_tensors_have_one_reader() -> None:
     problem = chain_problem([100, 100], [1, 1, 1])
     times_ms = np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]])
-    prices = replace(RepairPrices.of(problem, None), unit_ms=times_ms)
+    prices = replace(RepairPrices.from_costs(problem, None), unit_ms=times_ms)
     assert prices.total_ms(np.array([[0, 1, 1], [0, 1, 0]])).tolist() == [1041.0, 2025.0]

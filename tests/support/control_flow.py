@@ -86,7 +86,7 @@ def named(name: str, node: ov.Node) -> ov.Node:
 def check_split(model: ov.Model, inputs: list[NDArray[Any]]) -> None:
     """Alternate operators between two devices, and compare with the model on one."""
     problem = problem_on(extract(load_model(model)), PAIR)
-    placement = Placement.of(problem, np.arange(problem.n_units) % 2)
+    placement = Placement.from_assignment(problem, np.arange(problem.n_units) % 2)
     exact, core = {"INFERENCE_PRECISION_HINT": "f32"}, ov.Core()
     expected = core.compile_model(model, "CPU", exact)(inputs)[0]
     split = placement_gym.compile_model(core, model, placement)(inputs)[0]

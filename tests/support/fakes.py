@@ -125,7 +125,7 @@ class FakeBackend:
         return Measurement.failed(error, self.reference_ms, (0, 0), used, excess)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        return Batch.of(self.evaluate, assignments)
+        return Batch.evaluate(self.evaluate, assignments)
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
         held = np.stack([self.problem.memory_bytes(one) for one in assignments])

@@ -117,7 +117,7 @@ def all_ideals(forward: Forward) -> list[Ideal]:
 def plain_pipeline_ms(backend: SimulatedBackend, transfers: int = ADDED) -> float:
     """The smallest maximum load by the published recursion, device by device, all pairs."""
     problem = backend.problem
-    forward = Forward.of(problem.units)
+    forward = Forward.from_units(problem.units)
     ideals = all_ideals(forward)
     load = make_load(backend, forward, transfers)
     best: dict[tuple[int, Ideal], float] = {(0, ideals[0]): 0.0}

@@ -33,7 +33,7 @@ class Resources:
         )
 
     @classmethod
-    def of(cls, process: int) -> Resources:
+    def from_process(cls, process: int) -> Resources:
         folder = Path(f"/proc/{process}")
         pages = int((folder / "statm").read_text().split()[1])
         return cls(

@@ -22,7 +22,7 @@ VALUES: dict[str, Any] = {
     "seeds": 3,
     "budget": 12,
 }
-REPORTED = Study.of(
+REPORTED = Study.from_dict(
     {
         "about": "Two <models> & some agents",
         "env": "DevicePlacementSim-v0",
@@ -38,7 +38,7 @@ TIMES = ("wall_s", "cpu_s", "time", "curve")
 
 
 def study(**changes: Any) -> Study:
-    return Study.of(VALUES | changes)
+    return Study.from_dict(VALUES | changes)
 
 
 def timeless(rows: Iterable[Json]) -> list[Json]:

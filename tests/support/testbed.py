@@ -77,7 +77,7 @@ def known_problem(name: str, devices: tuple[DeviceSpec, ...] = TESTBED) -> Probl
 def placement(
     name: str, placed: Sequence[int], devices: tuple[DeviceSpec, ...] = TESTBED
 ) -> Placement:
-    return Placement.of(known_problem(name, devices), assignment(placed))
+    return Placement.from_assignment(known_problem(name, devices), assignment(placed))
 
 
 def halves(name: str) -> list[int]:

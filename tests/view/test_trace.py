@@ -75,7 +75,7 @@ def test_the_command_writes_what_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = simulate("tiny", "op").problem
-    Placement.of(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
+    Placement.from_assignment(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
     files = {name: str(tmp_path / name) for name in ("t.json", "p.svg", "v.html")}
     view = ["view", str(tmp_path / "p.json"), "--out", files["v.html"]]
     more = ["--trace", files["t.json"], "--picture", files["p.svg"]]

@@ -48,7 +48,7 @@ def draw_twice(_: Twice, model: ov.Model, number: int = 0) -> list[Inputs]:
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuredBackend:
-    once = Inference.of
+    once = Inference.from_model
 
     def make(model: ov.Model, scenario: str | None, inputs: Any) -> Inference:
         return Twice() if scenario == "twice" else once(model, scenario, inputs)
@@ -63,7 +63,7 @@ def test_a_new_kind_of_request_is_measured_without_other_code(backend: MeasuredB
     measured = backend.evaluate(split)
     assert not measured.error
     assert 0.0 < measured.parts_ms["again_ms"] < measured.latency_ms
-    assert Placement.of(problem, split).spec.scenario == "twice"
+    assert Placement.from_assignment(problem, split).spec.scenario == "twice"
     assert np.isnan(backend.failure("too large", split).parts_ms["again_ms"])
 
 

@@ -54,7 +54,7 @@ def build_measured_backend(
     problem = restrict(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     process = EngineProcess(
-        spec.with_loaded_model(model), Recipe.of(problem, split, tolerance), timeout_s
+        spec.with_loaded_model(model), Recipe.from_problem(problem, split, tolerance), timeout_s
     )
     engine = process if isolate else host_here(model, problem, split, tolerance, process)
     return MeasuredBackend(engine, problem, split, protocol)

@@ -223,7 +223,7 @@ class MeasuredBackend:
         return self.failure(error, assignment) if error else measured
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        return Batch.of(self.evaluate, assignments)
+        return Batch.evaluate(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored.

@@ -152,7 +152,9 @@ def compile_placement(
     """Compile one placement; see ``compile_candidate``."""
     start_s, problem = perf_counter(), host.problem
     graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
-    partition = HeteroPartition.of(graph, operator_devices, problem.devices, host.alias)
+    partition = HeteroPartition.from_assignment(
+        graph, operator_devices, problem.devices, host.alias
+    )
     register(host.core, tuple(partition.devices.values()))
     names = tuple(partition.names_of(device) for device in range(len(problem.devices)))
     watch = MemoryWatch.start(host.core, names)

@@ -42,7 +42,7 @@ class HeteroPartition:
     devices: Mapping[str, DeviceSpec]
 
     @classmethod
-    def of(
+    def from_assignment(
         cls, graph: OpGraph, operator_devices: IntArray, specs: Sequence[DeviceSpec], alias: bool
     ) -> HeteroPartition:
         """Cut a graph into submodels, each on one device.

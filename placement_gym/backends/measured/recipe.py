@@ -40,7 +40,7 @@ class Recipe:
     found: Sequence[FoundShapes] = ()
 
     @classmethod
-    def of(cls, problem: Problem, split: str, tolerance: float | None = None) -> Recipe:
+    def from_problem(cls, problem: Problem, split: str, tolerance: float | None = None) -> Recipe:
         units = problem.units
         return cls(
             units.graph.model,

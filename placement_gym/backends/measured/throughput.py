@@ -135,7 +135,9 @@ class ThroughputCompiler:
     def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
         """Cut the model into the submodels of a placement, on devices with these settings."""
         units, alias = self.problem.units, self.host.alias
-        return HeteroPartition.of(units.graph, assignment[units.of_operator], specs, alias)
+        return HeteroPartition.from_assignment(
+            units.graph, assignment[units.of_operator], specs, alias
+        )
 
     def compile_models(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], partition: HeteroPartition

@@ -104,7 +104,7 @@ class JointBackend(BackendWrapper):
         problem, plain = inner.problem, inner.simulator
         fusion = None
         if FUSION in layout.names:
-            costs = FusionCosts.of(problem.units.graph, problem.devices, inner.costs)
+            costs = FusionCosts.from_graph(problem.units.graph, problem.devices, inner.costs)
             fusion = Fusion(problem.units, plain.program, costs)
         self.simulator = JointSimulator(plain, PRIORITY in layout.names, fusion)
         reference = problem.single(problem.reference_device)
@@ -131,7 +131,7 @@ class JointBackend(BackendWrapper):
         return backend.evaluate_ignoring_limits(placement)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        return Batch.of(self.evaluate, assignments)
+        return Batch.evaluate(self.evaluate, assignments)
 
     def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
         bound = [self.bind(assignment) for assignment in assignments]
@@ -198,7 +198,7 @@ class Fusion:
         self.n_readers = np.diff(graph.tensors.offsets)[tensors].astype(np.int32)
         self.costs = costs._replace(tensor_ms=np.ascontiguousarray(costs.tensor_ms[tensors]))
         # The edge of the units' graph that each reading is on, or -1 within a unit.
-        self.readings = Readings.of(program)
+        self.readings = Readings.from_program(program)
         reader = np.repeat(np.arange(len(program.unit)), np.diff(self.readings.first))
         ends = program.unit[self.readings.producer], program.unit[reader]
         edges, n = units.quotient.edge_index, len(units)

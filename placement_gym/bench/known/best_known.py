@@ -73,7 +73,7 @@ class BestKnown:
         return np.array([int(digit, 36) for digit in self.placement], dtype=np.int64)
 
     @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> BestKnown:
+    def from_json(cls, values: Mapping[str, Any]) -> BestKnown:
         """The value of a line of the file."""
         identity = dict(values["identity"])
         identity["devices"] = tuple(identity["devices"])
@@ -108,7 +108,7 @@ def load_values(path: Path) -> list[BestKnown]:
         UserError: The file is damaged.
     """
     try:
-        return [BestKnown.of_json(values) for values in json.loads(path.read_text())]
+        return [BestKnown.from_json(values) for values in json.loads(path.read_text())]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a file of best known values: {error!r}") from error
 

@@ -226,7 +226,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
         return
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
-    placement = Placement.of(base.problem, assignment, base.graph)
+    placement = Placement.from_assignment(base.problem, assignment, base.graph)
     placement.save(name_file(row, folder), follow=False)
 
 

@@ -68,7 +68,7 @@ def run_agent(
         raise_interrupt(error)
         # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
         return fail_row(row, budgeted, base, describe_error(error)), None
-    placement = Placement.of(base.problem, finalist.assignment, base.graph)
+    placement = Placement.from_assignment(base.problem, finalist.assignment, base.graph)
     start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
     found = {"placement": dict(placement.units), "start": start}
     return row.change(**describe_finalist(finalist), **found), placement
@@ -92,7 +92,7 @@ def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, erro
     """The row of a failed run, with its best placement until then."""
     if not row.evaluations:
         row = row.change(**budgeted.describe(min(budgeted.evaluations, row.budget)))
-    found = [Placement.of(base.problem, best, base.graph) for best in budgeted.best(1)]
+    found = [Placement.from_assignment(base.problem, best, base.graph) for best in budgeted.best(1)]
     return row.change(placement=dict(found[0].units) if found else None, error=error)
 
 

@@ -81,7 +81,7 @@ class AgentSpec:
         return {key: value for key, value in self.kwargs.items() if key != REPAIR}
 
     @classmethod
-    def of(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
+    def from_value(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
         """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object.
 
         Raises:
@@ -92,13 +92,13 @@ class AgentSpec:
         if isinstance(agent, str):
             return cls(agent)
         if isinstance(agent, Mapping):
-            return cls._of_json(agent)
+            return cls._from_json(agent)
         if is_agent(agent):
             return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
     @classmethod
-    def _of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
+    def _from_json(cls, values: Mapping[str, Any]) -> AgentSpec:
         try:
             fields = check(AgentFields, values)
         except UserError as error:

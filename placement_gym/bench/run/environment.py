@@ -127,7 +127,7 @@ class BenchEnv:
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
-            self.base.singles = SingleDeviceResults.of(self.base.backend)
+            self.base.singles = SingleDeviceResults.from_backend(self.base.backend)
 
     def close(self) -> None:
         self.env.close()

@@ -135,7 +135,7 @@ def parse_row(line: bytes) -> Json:
     """
     values = parse_json(line)
     row = check(StudyRow, values).model_dump()
-    task, label = Task.of_row(row), AgentSpec(row["agent"], row["kwargs"]).label
+    task, label = Task.from_row(row), AgentSpec(row["agent"], row["kwargs"]).label
     return row | {"key": task.key, "problem": task.problem, "label": label}
 
 

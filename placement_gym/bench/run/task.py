@@ -43,7 +43,7 @@ class Task:
     score_on: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Task:
+    def from_row(cls, row: Mapping[str, Any]) -> Task:
         """The task that made a row; its environment is that of the row's problem."""
         env, env_kwargs, model, devices = json.loads(row["problem"])
         own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}

@@ -156,7 +156,7 @@ def name_run(row: Json) -> str:
 def check_row(row: Json, envs: BenchEnvs) -> str:
     """Explain why a row is not valid, as one that cannot be replayed; empty if it is."""
     try:
-        return replay_row(row, Task.of_row(row), envs)
+        return replay_row(row, Task.from_row(row), envs)
     except Exception as error:
         raise_interrupt(error)
         return f"cannot be replayed: {describe_error(error)}"
@@ -214,7 +214,9 @@ def simulate_again(
         reference_ms = found["latency_ms"] * finalist.speedup
         values["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
     if row["scored_ms"] is not None:
-        placement = Placement.of(bench_env.base.problem, finalist.assignment, bench_env.base.graph)
+        placement = Placement.from_assignment(
+            bench_env.base.problem, finalist.assignment, bench_env.base.graph
+        )
         scored = measure_on(task.elsewhere or task, placement, envs)
         values["scored_ms"] = scored.measurement.latency_ms
         values["scored_speedup"] = scored.speedup_vs_best_single

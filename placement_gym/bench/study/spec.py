@@ -90,12 +90,12 @@ class Study:
         values = None
         try:
             values = parse_yaml(content)
-            return cls.of(values)
+            return cls.from_dict(values)
         except UserError as error:
             raise refuse_file(file, "a valid study file", values, error) from error
 
     @classmethod
-    def of(cls, values: Any) -> Study:
+    def from_dict(cls, values: Any) -> Study:
         """A study from plain values; a field that is None is as if left out.
 
         Raises:
@@ -167,7 +167,7 @@ class Study:
             raise UserError(
                 f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
-        return [AgentSpec.of(agent) for agent in self.agents]
+        return [AgentSpec.from_value(agent) for agent in self.agents]
 
     @property
     def variables(self) -> dict[str, str]:

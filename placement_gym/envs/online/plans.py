@@ -116,7 +116,7 @@ class PlanTable(JsonFile):
         lengths = np.zeros((len(self.models), max(map(len, self.plans))), dtype=np.int64)
         for model, plans in enumerate(self.plans):
             lengths[model, : len(plans)] = [len(plan.stages) for plan in plans]
-        stages, groups = list(self.stages()), MemoryGroups.of(self.devices, 0)
+        stages, groups = list(self.stages()), MemoryGroups.from_devices(self.devices, 0)
         tables = Tables(
             first=np.concatenate([[0], np.cumsum(lengths)]),
             allowed=lengths > 0,
@@ -152,7 +152,7 @@ class PlanTable(JsonFile):
         }
 
     @classmethod
-    def of_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import PlanTableFields
 
         fields = PlanTableFields.read(values, FORMAT)
@@ -164,7 +164,7 @@ class PlanTable(JsonFile):
                     ServingPlan(
                         plan.label,
                         tuple(PlanStage(**dict(stage)) for stage in plan.stages),
-                        None if plan.placement is None else Placement.of_json(plan.placement),
+                        None if plan.placement is None else Placement.from_json(plan.placement),
                     )
                     for plan in plans
                 )

@@ -84,7 +84,10 @@ def plan_model(twin: SimulatedProblem, limits: FloatArray, total: int) -> Iterat
             seen.add(assignment.tobytes())
             # Devices in the order in which units are first on them.
             order = [problem.device_names[device] for device in dict.fromkeys(assignment.tolist())]
-            stages, placement = time_stages(twin, assignment), Placement.of(problem, assignment)
+            stages, placement = (
+                time_stages(twin, assignment),
+                Placement.from_assignment(problem, assignment),
+            )
             yield ServingPlan(f"{', '.join(order)} {kind}", stages, placement)
 
 

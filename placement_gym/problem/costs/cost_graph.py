@@ -84,13 +84,13 @@ class CostGraph(JsonFile):
         for source, target in self.edges[self.edges[:, 0] >= self.edges[:, 1]].tolist():
             raise UserError(
                 f"unit {target} reads unit {source}, which does not stand before it: number the "
-                "units in topological order, as CostGraph.of_networkx does"
+                "units in topological order, as CostGraph.from_networkx does"
             )
         if not (self.gb_per_s + np.eye(len(self.devices))).all():
             raise UserError("gb_per_s must be above 0, and inf where bytes take no time")
 
     @classmethod
-    def of_networkx(cls, graph: nx.DiGraph, devices: str | Sequence[Any], **kwargs: Any) -> Self:
+    def from_networkx(cls, graph: nx.DiGraph, devices: str | Sequence[Any], **kwargs: Any) -> Self:
         """The cost graph of a ``networkx.DiGraph``, its nodes in topological order.
 
         Args:
@@ -215,7 +215,7 @@ class CostGraph(JsonFile):
         }
 
     @classmethod
-    def of_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import CostGraphFields
 
         return cls(**vars(CostGraphFields.read(values, FORMAT)))

@@ -256,7 +256,7 @@ class CostTable(JsonFile):
         return values | {"checksum": compute_checksum(values)}
 
     @classmethod
-    def of_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import CostFields
 
         fields = CostFields.read(values, FORMAT)

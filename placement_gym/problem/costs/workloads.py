@@ -67,10 +67,10 @@ class Workload:
             UserError: A field is missing or invalid, or the graph is not acyclic.
         """
         kind = "a valid dnn-partitioning workload file"
-        return load_valid(path, partial(cls.of, name=Path(path).stem), kind)
+        return load_valid(path, partial(cls.from_dict, name=Path(path).stem), kind)
 
     @classmethod
-    def of(cls, values: Any, name: str) -> Workload:
+    def from_dict(cls, values: Any, name: str) -> Workload:
         """Make a workload from the contents of a file.
 
         Raises:
@@ -175,7 +175,7 @@ def load_workload(model: Any) -> Workload | CostGraph:
 
     def parse(values: Any) -> Workload | CostGraph:
         own = isinstance(values, Mapping) and "ms" in values
-        return CostGraph.of_json(values) if own else Workload.of(values, Path(model).stem)
+        return CostGraph.from_json(values) if own else Workload.from_dict(values, Path(model).stem)
 
     return load_valid(model, parse, "a valid file of a dnn-partitioning workload or a cost graph")
 

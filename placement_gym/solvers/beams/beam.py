@@ -82,11 +82,11 @@ class Beam:
         self.problem, self.costs, self.order = problem, costs, semantics.order
         self.ordered, self.merged = semantics.schedule == "list", merged
         self.exhausted, self.bound_ms, self.searchable = False, 0.0, False
-        tasks, n_devices = Tasks.of_operators(problem.units, costs), len(problem.devices)
+        tasks, n_devices = Tasks.from_operators(problem.units, costs), len(problem.devices)
         tiny = find_tiny(problem, tasks)
         self.tasks = replace(tasks, ms=np.where(np.any(tiny, axis=0)[:, None], 0.0, tasks.ms))
         order = np.arange(len(tasks)) if semantics.order == "fifo" else tasks.rank_order()
-        self.frontier = frontier = Frontier.of(problem, self.tasks, order, tiny)
+        self.frontier = frontier = Frontier.from_order(problem, self.tasks, order, tiny)
         # few enough tasks are live at a time, on few enough devices
         n_live = int(np.diff(frontier.first_live).max())
         coded = frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
@@ -96,7 +96,7 @@ class Beam:
         if not sets:
             return
         self.searchable = True
-        self.potentials = Potentials.of(problem, frontier, cuts, sets)
+        self.potentials = Potentials.from_prices(problem, frontier, cuts, sets)
         self.tail = find_tails(frontier)
         self.alike = previous_alike(interchangeable_devices(problem, costs, tasks.transfer_ms))
         # columns of `Layer.values`: finishes of slots and times when devices are free, bytes, the
@@ -174,7 +174,7 @@ class Beam:
         Tasks that take almost no time are included.
         """
         if not self.ordered:
-            tasks = Tasks.of_operators(self.problem.units, self.costs)
+            tasks = Tasks.from_operators(self.problem.units, self.costs)
             return longest_path_or_load_ms(tasks, assignment)
         semantics = Semantics("list", contention="none", order=self.order)
         simulator = Simulator(self.problem.units, self.costs, semantics)

@@ -43,7 +43,7 @@ class Frontier(NamedTuple):
     n_slots: int
 
     @classmethod
-    def of(
+    def from_order(
         cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
         """Lay out the steps of tasks in a topological order; ``tiny`` see ``find_tiny``."""

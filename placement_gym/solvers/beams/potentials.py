@@ -34,7 +34,7 @@ class Potentials(NamedTuple):
     rest: FloatArray
 
     @classmethod
-    def of(
+    def from_prices(
         cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts."""

@@ -28,7 +28,7 @@ class RowPrices(NamedTuple):
     cut: FloatArray  # (n_cuts,) of interval load cuts
 
     @classmethod
-    def of(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> RowPrices:
+    def from_cuts(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> RowPrices:
         """Group the prices of rows by what the rows constrain."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
@@ -70,6 +70,8 @@ def find_prices(
             break
         points.append(solved)
     sets = [
-        RowPrices.of(problem, cuts, point.prices) for point in points if point.prices is not None
+        RowPrices.from_cuts(problem, cuts, point.prices)
+        for point in points
+        if point.prices is not None
     ]
     return cuts, sets, points[0].bound if points else optimum.bound

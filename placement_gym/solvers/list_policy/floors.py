@@ -39,7 +39,7 @@ def lookahead(problem: Problem, simulator: Simulator) -> IntArray:
 
 def list_schedule(problem: Problem, simulator: Simulator, n_ahead: int) -> IntArray:
     """(n_units,) devices by ``earliest_finish``, of which the first ``n_ahead`` look ahead."""
-    view = ListProblem.of(problem, simulator)
+    view = ListProblem.from_problem(problem, simulator)
     units, first = np.unique(view.unit[view.sequence], return_index=True)
     order = units[np.argsort(first)][:n_ahead].astype(np.int64)
     weights = np.zeros((2 if len(view.limit) else 1, len(NAMES)))

@@ -44,7 +44,7 @@ class ListProblem(Struct):
     host: int  # the reference device
 
     @classmethod
-    def of(cls, problem: Problem, simulator: Simulator) -> ListProblem:
+    def from_problem(cls, problem: Problem, simulator: Simulator) -> ListProblem:
         """Make the arrays of a problem and of what a simulator computes for it."""
         program, readings, axes = simulator.program, simulator.readings, simulator.semantics
         sequence, unit = simulator.sequence, program.unit

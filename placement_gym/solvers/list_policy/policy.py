@@ -58,10 +58,10 @@ class ListPolicy:
             return load_shipped(str(name))
         if not is_path(name):
             raise unknown_name("policy (or the file of one)", str(name), SHIPPED)
-        return load_valid(name, cls.of, "a list policy", MEGABYTES)
+        return load_valid(name, cls.from_dict, "a list policy", MEGABYTES)
 
     @classmethod
-    def of(cls, values: Any) -> ListPolicy:
+    def from_dict(cls, values: Any) -> ListPolicy:
         """The inverse of ``dataclasses.asdict``.
 
         Raises:

@@ -50,7 +50,7 @@ class ListScheduler:
 
     def __init__(self, problem: Problem, simulator: Simulator) -> None:
         self.problem, self.simulator = problem, simulator
-        self.view = ListProblem.of(problem, simulator)
+        self.view = ListProblem.from_problem(problem, simulator)
         self.exact = is_exact(simulator) and problem.max_submodels is None
 
     def schedule(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
@@ -128,7 +128,7 @@ class ListScheduler:
     @cached_property
     def prices(self) -> RepairPrices:
         """Costs that a repair minimises."""
-        return RepairPrices.of(self.problem, self.simulator.costs)
+        return RepairPrices.from_costs(self.problem, self.simulator.costs)
 
 
 def find_best_of_each(

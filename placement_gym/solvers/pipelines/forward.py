@@ -29,7 +29,7 @@ class Forward:
     edge_index: IntArray  # (2, n_edges) between nodes, without loops
 
     @classmethod
-    def of(cls, units: Units) -> Forward:
+    def from_units(cls, units: Units) -> Forward:
         """The forward graph of units; their whole graph where no operator is a backward one."""
         graph, unit = units.graph, units.of_operator
         source, target = graph.edge_index
@@ -164,7 +164,7 @@ def find_endpoint_times(
     Returns:
         (n_devices,) time when all tensors of the touch set leave or enter a device.
     """
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     tensor, _, reader = tasks.readings
     sets = [{source} for source in node[tasks.tensors.source].tolist()]
     for t, target in zip(tensor.tolist(), node[reader].tolist(), strict=True):

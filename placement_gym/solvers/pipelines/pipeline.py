@@ -114,13 +114,13 @@ def check_pools(problem: Problem, split: Split) -> None:
 
 def find_linear(search: SplitSearch) -> Split:
     """The best split of a search along one order."""
-    return search.linear(Forward.of(search.problem.units), search.problem.unit_bytes)
+    return search.linear(Forward.from_units(search.problem.units), search.problem.unit_bytes)
 
 
 def find_exact(search: SplitSearch) -> Split:
     """The best contiguous split of a search; see ``exact_pipeline`` for the errors."""
     problem, costs = search.problem, search.costs
-    forward = Forward.of(problem.units)
+    forward = Forward.from_units(problem.units)
     merged, joined = merge_leaves(forward, problem, costs)
     held_bytes = problem.unit_bytes
     if (problem.limits_bytes >= held_bytes.sum()).all():

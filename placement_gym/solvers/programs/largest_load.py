@@ -59,7 +59,7 @@ def max_load(
     least_ms = least_loads_of_kinds(problem, costs, kinds, now_s() + time_limit_s / 8)
     program, x = build_program(problem, costs, kinds, lower_ms, best_ms, least_ms)
     if contiguous:
-        require_contiguous(program, x, Forward.of(problem.units))
+        require_contiguous(program, x, Forward.from_units(problem.units))
     begin = None
     if start is not None:
         begin = x[np.arange(len(x)), sort_alike(start, kinds, costs.unit_ms(problem.units))], 1.0
@@ -135,7 +135,7 @@ def build_program(
         upper_ms: A load that some placement reaches.
         least_ms: (n_units, n_kinds) least load of a device of a kind that has the unit.
     """
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     n, d = problem.n_units, len(problem.devices)
     program = Linear(about_ms=max(lower_ms, mean_load_ms(problem, tasks)))
     x = program.variables(n, d, upper=problem.possible, whole=True)
@@ -163,7 +163,7 @@ def least_loads_of_kinds(
     problem: Problem, costs: CostTable, kinds: list[list[int]], end: float
 ) -> FloatArray:
     """(n_units, n_kinds) least load of a device of each kind that has the unit, ms."""
-    tasks = Tasks.of_units(problem.units, costs)
+    tasks = Tasks.from_units(problem.units, costs)
     border_ms = costs.boundary_ms[tasks.tensor]
     columns = [least_loads(problem, tasks, border_ms[:, first], first, end) for first, *_ in kinds]
     return np.stack(columns, axis=1)

@@ -37,7 +37,7 @@ def solve(
             bound does not exceed it.
     """
     end = now_s() + time_limit_s
-    built = PathProgram.build(problem, Tasks.of_operators(problem.units, costs), upper_ms)
+    built = PathProgram.build(problem, Tasks.from_operators(problem.units, costs), upper_ms)
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     # With divided units first: fast, and often enough to show that nothing is below the limit.
     divided, result = tighten(CuttingPlaneSolver(built.program), cuts, end)

@@ -229,7 +229,7 @@ class AnytimeSearch:
     @cached_property
     def prices(self) -> RepairPrices:
         """Costs that a repair minimises."""
-        return RepairPrices.of(self.problem, self.chains.simulator.costs)
+        return RepairPrices.from_costs(self.problem, self.chains.simulator.costs)
 
     def start_line(self) -> State:
         """A chain that begins a line: at a cross of two elites, or anywhere."""

@@ -253,8 +253,8 @@ class Chains:
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
         self.limited = simulator.semantics.limits_weights and problem.limited
-        self.model = Model.of(simulator)
-        self.layout = Layout.of(problem, self.model, self.limited)
+        self.model = Model.from_simulator(simulator)
+        self.layout = Layout.from_problem(problem, self.model, self.limited)
         self.kinds = MoveKinds()
         self.lines = count()
 

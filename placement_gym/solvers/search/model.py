@@ -39,7 +39,7 @@ class Model(Struct):
     gap_ms: float  # idle time of a device after an operator
 
     @classmethod
-    def of(cls, simulator: Simulator, kind: int | None = None) -> Model:
+    def from_simulator(cls, simulator: Simulator, kind: int | None = None) -> Model:
         """Make the model of what a simulator computes; ``kind`` is by default the exact one."""
         program = simulator.program
         n = len(program.unit)
@@ -123,7 +123,7 @@ class Layout(Struct):
     last_nested: UInt32  # (n_levels, n_units) the position after its end
 
     @classmethod
-    def of(cls, problem: Problem, model: Model, limited: bool) -> Layout:
+    def from_problem(cls, problem: Problem, model: Model, limited: bool) -> Layout:
         """Make the layout of a problem, with memory limits or without."""
         n_units, n_devices = problem.supported.shape
         # operators of units, and units by their first operator

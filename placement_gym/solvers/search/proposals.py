@@ -274,8 +274,8 @@ class RandomMoves:
     def __init__(self, problem: Problem, costs: CostTable | None, rng: np.random.Generator) -> None:
         costs = costs or CostTable.by_bytes(problem.units.graph, problem.device_names)
         simulator = Simulator(problem.units, costs, PRESETS["serial"])
-        self.model = Model.of(simulator, SIMULATED)
-        self.layout, self.rng = Layout.of(problem, self.model, limited=False), rng
+        self.model = Model.from_simulator(simulator, SIMULATED)
+        self.layout, self.rng = Layout.from_problem(problem, self.model, limited=False), rng
 
     def change(self, placement: IntArray, k: int) -> IntArray:
         """(k, n_units) changed copies of an (n_units,) placement."""

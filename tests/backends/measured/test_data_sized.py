@@ -89,7 +89,9 @@ def test_both_sides_of_a_choice_are_placed_on_two_devices(kind: str) -> None:
         measured = backend.evaluate(halves)
         assert not measured.error
         assert measured.n_submodels == measured.n_submodels_expected >= 2
-        placement = Placement.of_json(Placement.of(backend.problem, halves).to_json())
+        placement = Placement.from_json(
+            Placement.from_assignment(backend.problem, halves).to_json()
+        )
         requests = [
             compile_by(ov.Core(), model, placement).create_infer_request()
             for compile_by in (placement_gym.compile_model, compile_stages)
@@ -113,7 +115,7 @@ def test_scattered_placements_compute_the_same(kind: str, view: str) -> None:
         measured = backend.evaluate(scattered)
         assert not measured.error
         assert measured.n_submodels == measured.n_submodels_expected
-        placement = Placement.of(backend.problem, scattered, view)
+        placement = Placement.from_assignment(backend.problem, scattered, view)
         compiled = placement_gym.compile_model(ov.Core(), model, placement)
         assert_same(run_on(compiled.create_infer_request(), inputs), expected(model, inputs))
     backend.close()
@@ -208,7 +210,9 @@ def test_a_detector_is_checked_planned_evaluated_and_exported(tmp_path: Path) ->
     backend = build("NonMaxSuppression")
     graph = backend.problem.units.graph
     halves = np.arange(len(graph)) > graph.names.index("nms")
-    export_placement(Placement.of(backend.problem, halves.astype(np.int64)), folder, file)
+    export_placement(
+        Placement.from_assignment(backend.problem, halves.astype(np.int64)), folder, file
+    )
     program = f"import runpy; runpy.run_path('{folder}/run.py', run_name='__main__')"
     assert "submodels: 2" in run_python(program, "-I")
     backend.close()

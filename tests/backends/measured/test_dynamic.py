@@ -68,7 +68,7 @@ def test_split_model_takes_other_sizes_than_the_measured_ones() -> None:
     backend = encoder(inputs=ones_of(SIZES))
     placement = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
     assert not backend.evaluate(placement).error
-    chosen = Placement.of_json(Placement.of(backend.problem, placement).to_json())
+    chosen = Placement.from_json(Placement.from_assignment(backend.problem, placement).to_json())
     assert chosen.data_shapes == {"input_ids": (2, 5)}
     compiled = placement_gym.compile_model(ov.Core(), make_encoder(), chosen)
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") >= 3
@@ -100,7 +100,7 @@ def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
     ready = load_model(model(), **kwargs)
     graph = extract(ready, inputs=kwargs.get("inputs"))
     on = np.random.default_rng(0).integers(0, 2, len(graph))
-    partition = HeteroPartition.of(graph, on, parse_devices("cpu-testbed"), True)
+    partition = HeteroPartition.from_assignment(graph, on, parse_devices("cpu-testbed"), True)
     compiled = compile_partition(ov.Core(), ready, graph, partition)
     assert count_submodels(compiled) == partition.n_submodels
     compiled.create_infer_request()
@@ -110,7 +110,7 @@ def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
 def test_a_pipeline_takes_requests_of_several_sizes() -> None:
     backend = encoder(inputs=ones_of(SIZES))
     halves = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
-    chosen = Placement.of(backend.problem, halves)
+    chosen = Placement.from_assignment(backend.problem, halves)
     request = compile_stages(ov.Core(), make_encoder(), chosen).create_infer_request()
     for shape in OTHERS:
         request.infer(tokens(shape))
@@ -134,7 +134,9 @@ np.savez("{folder}/outputs.npz", **found)
 def test_an_export_stays_dynamic_and_runs_with_two_sizes(tmp_path: Path) -> None:
     backend = encoder(inputs=ones_of(SIZES))
     thirds = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
-    file, *_ = export_placement(Placement.of(backend.problem, thirds), tmp_path, make_encoder())
+    file, *_ = export_placement(
+        Placement.from_assignment(backend.problem, thirds), tmp_path, make_encoder()
+    )
     assert str(ov.Core().read_model(file).inputs[0].get_partial_shape()) == "[?,?]"
     named = {f"{a}-{b}": tokens((a, b)) for a, b in OTHERS}
     np.savez(tmp_path / "inputs.npz", **named)

@@ -84,7 +84,9 @@ def test_aliases_give_bert_the_expected_submodels_and_outputs(index: int) -> Non
     )
     graph = known_problem("bert-8").units.graph
     units = known_problem("bert-8").units.of_operator
-    partition = HeteroPartition.of(graph, assignment(placed)[units], TESTBED, alias=True)
+    partition = HeteroPartition.from_assignment(
+        graph, assignment(placed)[units], TESTBED, alias=True
+    )
     assert partition.n_submodels > 1
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == partition.n_submodels
     found = outputs(compiled, known_model("bert-8"))
@@ -101,7 +103,9 @@ def make_apart() -> ov.Model:
 def test_a_device_alone_is_compiled_for_itself(make: Callable[[], ov.Model]) -> None:
     model = load_model(make())
     graph = extract(model)
-    partition = HeteroPartition.of(graph, np.zeros(len(graph), np.int64), TESTBED, alias=True)
+    partition = HeteroPartition.from_assignment(
+        graph, np.zeros(len(graph), np.int64), TESTBED, alias=True
+    )
     compiled = compile_partition(ov.Core(), model, graph, partition)
     assert "HETERO_NUMBER_OF_SUBMODELS" not in compiled.get_property("SUPPORTED_PROPERTIES")
     assert compiled.get_property("INFERENCE_NUM_THREADS") == 1
@@ -151,7 +155,7 @@ def test_compiling_takes_further_properties() -> None:
 
 def test_a_node_without_a_device_is_an_error() -> None:
     graph = extract(known_model("tiny"), "folded")
-    partition = HeteroPartition.of(
+    partition = HeteroPartition.from_assignment(
         graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False
     )
     stranger = load_model("tiny")
@@ -169,7 +173,7 @@ def affinities(model: ov.Model) -> dict[str, str]:
 def partition_of(graph: OpGraph, device_of: dict[str, int]) -> HeteroPartition:
     """Operators on the devices named, all others on the first one."""
     devices = assignment([device_of.get(name, 0) for name in graph.names])
-    return HeteroPartition.of(graph, devices, TESTBED, alias=False)
+    return HeteroPartition.from_assignment(graph, devices, TESTBED, alias=False)
 
 
 def test_a_parameter_goes_with_its_first_reader() -> None:
@@ -233,7 +237,9 @@ def test_a_constant_that_closes_a_cycle_is_cut_where_we_predict(split: str) -> N
             node.get_rt_info()["affinity"] = "CPU_FAST" if away else "CPU"
         compiled = core.compile_model(marked, "HETERO:CPU,CPU_FAST", PLAIN)
     else:
-        compiled = placement_gym.compile_model(core, model, Placement.of(problem, placed), split)
+        compiled = placement_gym.compile_model(
+            core, model, Placement.from_assignment(problem, placed), split
+        )
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == problem.count_submodels(placed)
     assert problem.count_submodels(placed) == 5
     plain = outputs(ov.Core().compile_model(model, "CPU", PLAIN), model)

@@ -50,7 +50,7 @@ def compile_halves(devices: tuple[DeviceSpec, ...], split: str) -> ov.CompiledMo
     problem = make(model, devices, granularity="op").problem
     placed = np.arange(problem.n_units) >= problem.n_units // 2
     compiled = placement_gym.compile_model(
-        ov.Core(), model, Placement.of(problem, assignment(placed)), split=split
+        ov.Core(), model, Placement.from_assignment(problem, assignment(placed)), split=split
     )
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == 2
     return compiled

@@ -251,8 +251,8 @@ def test_two_thousand_measurements_leave_the_process_as_it_was() -> None:
     for step in range(1, 2001):
         assert backend.evaluate(rng.integers(0, 2, N_TINY)).error == ""
         if step % 25 == 0:
-            samples["here"].append(Resources.of(os.getpid()))
-            samples["there"].append(Resources.of(pid_of(backend)))
+            samples["here"].append(Resources.from_process(os.getpid()))
+            samples["there"].append(Resources.from_process(pid_of(backend)))
     for held in samples.values():
         before, after = Resources.usual(held[10:20]), Resources.usual(held[-10:])
         assert after.growth_since(before) < 0.01
@@ -260,5 +260,5 @@ def test_two_thousand_measurements_leave_the_process_as_it_was() -> None:
     for _ in range(5):
         backend.restart()
         assert backend.evaluate(backend.problem.single(1)).error == ""
-    assert Resources.of(os.getpid()).descriptors == samples["here"][-1].descriptors
+    assert Resources.from_process(os.getpid()).descriptors == samples["here"][-1].descriptors
     backend.close()

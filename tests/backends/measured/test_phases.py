@@ -153,8 +153,8 @@ def test_traffic_is_that_of_the_prompt_and_that_of_the_tokens() -> None:
 @pytest.mark.slow
 def test_a_program_of_its_own_decodes_under_two_placements() -> None:
     model, problem = load_model("gpt"), decoder().problem
-    split = Placement.of(problem, halves(problem.n_units))
-    alone = Placement.of(problem, problem.single(1))
+    split = Placement.from_assignment(problem, halves(problem.n_units))
+    alone = Placement.from_assignment(problem, problem.single(1))
     compiled = placement_gym.compile_phases(ov.Core(), model, split, alone)
     requests = [compiled.create_infer_request() for _ in range(2)]
     plain = ov.Core().compile_model(

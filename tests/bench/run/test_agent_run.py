@@ -21,7 +21,7 @@ SIM = "DevicePlacementSim-v0"
 
 
 def test_an_agent_that_never_stops_is_stopped_at_its_budget(bench_env: BenchEnv) -> None:
-    row, placement = run_agent(bench_env, AgentSpec.of(Greedy), seed=0, budget=9)
+    row, placement = run_agent(bench_env, AgentSpec.from_value(Greedy), seed=0, budget=9)
     assert row.evaluations == 9
     assert placement is not None
 
@@ -62,7 +62,7 @@ def test_the_last_evaluation_of_a_learner_is_of_what_it_predicts(bench_env: Benc
     singles = bench_env.base.singles.speedups()
     for answer in (0, 1):
         agent = type("Own", (Learner,), {"answer": answer, "tried": 1 - answer})
-        row, placement = run_agent(bench_env, AgentSpec.of(agent), seed=0, budget=5)
+        row, placement = run_agent(bench_env, AgentSpec.from_value(agent), seed=0, budget=5)
         assert row.evaluations == 5
         assert row.greedy_speedup == singles[answer]
         assert row.speedup == max(singles[0], singles[1])
@@ -81,7 +81,7 @@ def test_what_predicts_the_best_that_it_evaluated_has_the_whole_budget(
             seen.append(total_timesteps)
             super().learn(total_timesteps)
 
-    row, _ = run_agent(bench_env, AgentSpec.of(Search), seed=0, budget=5)
+    row, _ = run_agent(bench_env, AgentSpec.from_value(Search), seed=0, budget=5)
     assert (seen, row.evaluations) == ([5], 5)
 
 
@@ -97,10 +97,10 @@ def test_all_evaluations_of_a_learners_last_episode_count(tmp_path: Path) -> Non
                 if self.env.step(0)[2]:
                     self.env.reset()
 
-    row, _ = run_agent(bench_env, AgentSpec.of(ByUnit), seed=0, budget=20)
+    row, _ = run_agent(bench_env, AgentSpec.from_value(ByUnit), seed=0, budget=20)
     assert (seen, row.evaluations) == ([13], 20)
     # a budget that does not hold an episode is the search's
-    row, _ = run_agent(bench_env, AgentSpec.of(ByUnit), seed=0, budget=6)
+    row, _ = run_agent(bench_env, AgentSpec.from_value(ByUnit), seed=0, budget=6)
     assert (seen[1:], row.evaluations) == ([6], 6)
 
 
@@ -133,14 +133,14 @@ def test_a_placement_beyond_the_budget_is_no_finalist(bench_env: BenchEnv) -> No
         def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
             return np.ones(observation["placement"].shape, dtype=np.int64), None
 
-    row, placement = run_agent(bench_env, AgentSpec.of(Late), seed=0, budget=1)
+    row, placement = run_agent(bench_env, AgentSpec.from_value(Late), seed=0, budget=1)
     assert placement is not None
     assert set(placement.units.values()) == {"CPU"}
     assert row.greedy_latency_ms < row.latency_ms
 
 
 def test_a_ready_object_only_predicts(bench_env: BenchEnv) -> None:
-    row, _ = run_agent(bench_env, AgentSpec.of(Greedy(bench_env.env, 0)), seed=0, budget=5)
+    row, _ = run_agent(bench_env, AgentSpec.from_value(Greedy(bench_env.env, 0)), seed=0, budget=5)
     assert row.evaluations == 1
 
 
@@ -155,7 +155,7 @@ def test_failed_run_keeps_best_placement_curve_and_evaluations(
                 self.env.step(np.full(7, device))
             raise error
 
-    row, placement = run_agent(bench_env, AgentSpec.of(Failing), seed=0, budget=9)
+    row, placement = run_agent(bench_env, AgentSpec.from_value(Failing), seed=0, budget=9)
     assert placement is None
     assert type(error).__name__ in row.error
     assert ("(test_agent_run.py:" in row.error) != isinstance(error, SystemExit)
@@ -205,15 +205,17 @@ def best_of_all(base: Any) -> Any:
 
 
 def test_a_search_that_ends_by_itself_is_marked(bench_env: BenchEnv) -> None:
-    early, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=10)
+    early, _ = run_agent(bench_env, AgentSpec.from_value(EndsEarly), seed=0, budget=10)
     assert (early.stopped, early.evaluations) == (True, 4)  # the last is what it predicts
-    full, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=3)
+    full, _ = run_agent(bench_env, AgentSpec.from_value(EndsEarly), seed=0, budget=3)
     assert (full.stopped, full.evaluations) == (False, 3)
 
 
 def test_a_larger_budget_never_makes_the_finalist_worse(bench_env: BenchEnv) -> None:
     """The best placement is seen first; all later ones, and the prediction, are worse."""
-    rows = [run_agent(bench_env, AgentSpec.of(EndsEarly), 0, budget)[0] for budget in (1, 2, 9)]
+    rows = [
+        run_agent(bench_env, AgentSpec.from_value(EndsEarly), 0, budget)[0] for budget in (1, 2, 9)
+    ]
     assert len({row.latency_ms for row in rows}) == 1
     assert rows[-1].latency_ms < (rows[-1].greedy_latency_ms or 0.0)
 
@@ -221,7 +223,7 @@ def test_a_larger_budget_never_makes_the_finalist_worse(bench_env: BenchEnv) -> 
 def test_a_finalist_that_was_a_start_names_it(bench_env: BenchEnv) -> None:
     spec = AgentSpec("early", {"heuristic": "milp"}, EndsEarly)
     assert run_agent(bench_env, spec, seed=0, budget=5)[0].start == "milp"
-    after = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=5)[0]
+    after = run_agent(bench_env, AgentSpec.from_value(EndsEarly), seed=0, budget=5)[0]
     assert after.start == "", "starts of another run do not count"
 
 

@@ -16,24 +16,24 @@ SIM = "DevicePlacementSim-v0"
 
 
 def test_agents_come_from_names_modules_factories_and_objects() -> None:
-    assert AgentSpec.of("random").load() is load_agent("random")
-    assert AgentSpec.of({"name": "single-device", "kwargs": {"device": "CPU"}}).label == (
+    assert AgentSpec.from_value("random").load() is load_agent("random")
+    assert AgentSpec.from_value({"name": "single-device", "kwargs": {"device": "CPU"}}).label == (
         "single-device CPU"
     )
-    assert AgentSpec.of("agents.static:window").load() is load_agent("window")
-    assert AgentSpec.of(Greedy).load() is Greedy
+    assert AgentSpec.from_value("agents.static:window").load() is load_agent("window")
+    assert AgentSpec.from_value(Greedy).load() is Greedy
     built = Greedy(None, 0)  # type: ignore[arg-type]
-    assert AgentSpec.of(built).make(None, 0) is built
+    assert AgentSpec.from_value(built).make(None, 0) is built
 
 
 def test_an_agent_without_predict_is_refused() -> None:
     with pytest.raises(TypeError, match="predict"):
-        AgentSpec.of(lambda env, seed: object()).make(None, 0)
+        AgentSpec.from_value(lambda env, seed: object()).make(None, 0)
 
 
 def test_a_mapping_with_other_keys_is_refused() -> None:
     with pytest.raises(ValueError, match="kwargs"):
-        AgentSpec.of({"name": "random", "seed": 1})
+        AgentSpec.from_value({"name": "random", "seed": 1})
 
 
 def test_another_package_of_the_agents_name_is_named(

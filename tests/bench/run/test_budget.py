@@ -50,7 +50,7 @@ def test_evaluations_that_others_disturbed_are_counted(bench_env: BenchEnv) -> N
             return replace(inner.evaluate(assignment), interference=busy)
 
         def evaluate_batch(self, assignments: IntArray) -> Batch:
-            return Batch.of(self.evaluate, assignments)
+            return Batch.evaluate(self.evaluate, assignments)
 
     backend = BudgetedBackend(Busy(inner), budget=10)
     single = bench_env.base.problem.single(0)

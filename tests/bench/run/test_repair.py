@@ -24,7 +24,7 @@ def limited(folder: Path, **kwargs: Any) -> BenchEnv:
 
 
 def run(bench_env: BenchEnv, agent: Any, budget: int = 30) -> Row:
-    row, _ = run_agent(bench_env, AgentSpec.of(agent), seed=0, budget=budget)
+    row, _ = run_agent(bench_env, AgentSpec.from_value(agent), seed=0, budget=budget)
     return row
 
 

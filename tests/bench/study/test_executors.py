@@ -234,7 +234,7 @@ SCRIPT = """
 import json, sys
 from placement_gym import Study, run_study
 values = json.loads({values!r})
-print(len(run_study(Study.of(values), {out!r}, "processes", 1, quiet=True)))
+print(len(run_study(Study.from_dict(values), {out!r}, "processes", 1, quiet=True)))
 """
 
 

@@ -56,14 +56,14 @@ def workers() -> list[int]:
 
 
 def test_the_rows_are_those_of_a_serial_run(cluster: Any, tmp_path: Path) -> None:
-    study = Study.of(VALUES | {"seeds": 2, "budget": 50})
+    study = Study.from_dict(VALUES | {"seeds": 2, "budget": 50})
     on_ray = run_study(study, tmp_path / "ray", "ray", quiet=True)
     serial = run_study(study, tmp_path / "serial", "serial", quiet=True)
     assert timeless(on_ray) == timeless(serial)
 
 
 def test_a_killed_worker_loses_no_run(cluster: Any) -> None:
-    tasks, executor = Study.of(VALUES).tasks(), Ray()
+    tasks, executor = Study.from_dict(VALUES).tasks(), Ray()
     assert executor.slots == 2
     rows, killed = [], 0
     for _, row in run_all(tasks, executor):
@@ -82,7 +82,9 @@ def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[2] / "support")  # where workers find the agents
     agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
-    study = Study.of(VALUES | {"models": ["tiny"], "agents": agents, "seeds": 1, "budget": 20})
+    study = Study.from_dict(
+        VALUES | {"models": ["tiny"], "agents": agents, "seeds": 1, "budget": 20}
+    )
     rows = run_study(study, tmp_path, "ray", quiet=True, timeout_s=15.0)
     crashed, hung, left, good = [row["error"] for row in rows]
     assert "lost 3 times: killed by SIGSEGV" in crashed
@@ -92,7 +94,7 @@ def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(
 
 
 def test_a_lost_node_loses_no_run(cluster: Any) -> None:
-    tasks, executor = Study.of(VALUES).tasks(), Ray()
+    tasks, executor = Study.from_dict(VALUES).tasks(), Ray()
     rows = []
     for _, row in run_all(tasks, executor):
         rows.append(row)
@@ -103,7 +105,7 @@ def test_a_lost_node_loses_no_run(cluster: Any) -> None:
 
 
 def test_a_local_cluster_is_started_where_none_runs(tmp_path: Path) -> None:
-    study = Study.of(VALUES | {"seeds": 1, "budget": 20})
+    study = Study.from_dict(VALUES | {"seeds": 1, "budget": 20})
     rows = run_study(study, tmp_path, "ray", quiet=True)
     assert not any(row["error"] for row in rows)
     assert not ray.is_initialized()
@@ -122,7 +124,7 @@ def test_remote_workers_find_models_and_agents(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     changes = {"models": ["${MODELS}/small.xml"], "agents": ["my_agent:make"], "seeds": 2}
-    study = Study.of(VALUES | changes)
+    study = Study.from_dict(VALUES | changes)
     rows = run_study(study, tmp_path / "out", "ray", address=nodes.address, quiet=True)
     assert [row["error"] for row in rows] == ["", ""]
     assert not ray.is_initialized()

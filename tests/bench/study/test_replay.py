@@ -85,7 +85,7 @@ def test_a_row_that_appears_twice_is_not_valid(folder: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
-    measured = Study.of(
+    measured = Study.from_dict(
         {
             "env": "DevicePlacement-v0",
             "models": ["tiny"],

@@ -142,14 +142,14 @@ def test_a_study_names_no_folder_to_write_logs_into(
 
 @pytest.mark.parametrize("name", ["env_kwargs", "score_on"])
 def test_a_study_that_loads_a_library_needs_trust(name: str) -> None:
-    assert not Study.of(VALUES).needs_trust
-    (reason,) = Study.of({**VALUES, name: {"extension": "lib.so"}}).needs_trust
+    assert not Study.from_dict(VALUES).needs_trust
+    (reason,) = Study.from_dict({**VALUES, name: {"extension": "lib.so"}}).needs_trust
     assert reason == "loads the library lib.so"
 
 
 def test_only_shipped_code_is_trusted() -> None:
     assert not Study.load("measured").needs_trust
-    (reason,) = Study.of({**VALUES, "agents": ["agents.stock:StepExtractor"]}).needs_trust
+    (reason,) = Study.from_dict({**VALUES, "agents": ["agents.stock:StepExtractor"]}).needs_trust
     assert reason == "runs its own code, agents.stock:StepExtractor"
 
 

@@ -118,7 +118,7 @@ def test_a_networkx_graph_is_sorted_and_named() -> None:
     graph.add_node("last", ms=[1, 2])
     graph.add_node("first", ms={"FAST": 3.0}, bytes=5)
     graph.add_edge("first", "last", bytes=1e6)
-    read = CostGraph.of_networkx(graph, devices=["CPU", "FAST"], gb_per_s=1)
+    read = CostGraph.from_networkx(graph, devices=["CPU", "FAST"], gb_per_s=1)
     assert (read.name, read.names) == ("pair", ("first", "last"))
     assert read.ms.tolist() == [[np.inf, 3.0], [1.0, 2.0]]
     assert read.memory_bytes.tolist() == [5, 0]
@@ -139,7 +139,7 @@ def test_networkx_graphs_that_are_refused(nodes: Any, edges: Any, message: str) 
     graph = nx.DiGraph(edges)
     graph.add_nodes_from([0, 1], **nodes)
     with pytest.raises(UserError, match=message):
-        CostGraph.of_networkx(graph, devices=["CPU", "FAST"], gb_per_s=1)
+        CostGraph.from_networkx(graph, devices=["CPU", "FAST"], gb_per_s=1)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def coloured(*colours: str) -> Json:
 
 
 def workload(values: Json) -> Workload:
-    return Workload.of(values, "by hand")
+    return Workload.from_dict(values, "by hand")
 
 
 def make(path: Path, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ def chain_of_tasks(operator_ms: list[list[float]]) -> tuple[Problem, Tasks]:
     graph = made_graph(3, CHAIN)
     costs = cost_table(graph, operator_ms, [1.0, 1.0])
     units = grouped(graph, np.arange(3))
-    return problem_of(units, costs), Tasks.of_operators(units, costs)
+    return problem_of(units, costs), Tasks.from_operators(units, costs)
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])

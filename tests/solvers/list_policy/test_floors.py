@@ -97,7 +97,7 @@ def look_ahead(view: ListProblem) -> np.ndarray:
 
 @pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.sampled.model)
 def test_schedules_are_those_of_the_reference(problem: StreamProblem) -> None:
-    view = ListProblem.of(problem.problem, problem.simulator)
+    view = ListProblem.from_problem(problem.problem, problem.simulator)
     terms = problem.problem, problem.simulator
     np.testing.assert_array_equal(earliest_finish(*terms), Schedule(view).complete(0).device)
     np.testing.assert_array_equal(lookahead(*terms), look_ahead(view))
@@ -109,7 +109,7 @@ def test_problems_of_the_reference_have_both_schedules_and_limits_that_bind() ->
 
 
 def fills_a_device(problem: StreamProblem) -> bool:
-    view = ListProblem.of(problem.problem, problem.simulator)
+    view = ListProblem.from_problem(problem.problem, problem.simulator)
     schedule = Schedule(view)
     for i in view.sequence.tolist():
         schedule.place(i, schedule.choose(i))

@@ -36,7 +36,7 @@ PROBLEMS = range(500, 580)
 
 def view_of(**kwargs: object) -> ListProblem:
     env = SimulatedEnv(observe_graph=False, **kwargs)  # type: ignore[arg-type]
-    return ListProblem.of(env.problem, env.simulated.simulator)
+    return ListProblem.from_problem(env.problem, env.simulated.simulator)
 
 
 def test_statistics_say_what_a_problem_is() -> None:

@@ -29,13 +29,13 @@ COUNTS = {
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_published_graphs_have_the_published_number_of_ideals(name: str, count: int) -> None:
     units = published(f"throughput-inputs/{name}", THROUGHPUT).problem.units
-    assert len(enumerate_ideals(Forward.of(units))) == count
+    assert len(enumerate_ideals(Forward.from_units(units))) == count
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_ideal_is_found_once_smaller_ones_first(seed: int) -> None:
     units = draw_backend(seed, n=8, coloured=bool(seed % 2), training=seed % 3 == 0).problem.units
-    forward = Forward.of(units)
+    forward = Forward.from_units(units)
     ideals = enumerate_ideals(forward)
     sets = [frozenset(np.flatnonzero(ideals.nodes(i)).tolist()) for i in range(len(ideals))]
     assert len(sets) == len(set(sets))
@@ -48,7 +48,7 @@ def test_every_ideal_is_found_once_smaller_ones_first(seed: int) -> None:
 
 def test_words_hold_the_nodes_of_graphs_with_more_than_64() -> None:
     units = grouped(chain(130))
-    ideals = enumerate_ideals(Forward.of(units))
+    ideals = enumerate_ideals(Forward.from_units(units))
     counts = np.unpackbits(ideals.words.view(np.uint8), axis=1).sum(axis=1)
     assert counts.tolist() == list(range(131))
     assert ideals.nodes(100).tolist() == [v < 100 for v in range(130)]
@@ -56,7 +56,7 @@ def test_words_hold_the_nodes_of_graphs_with_more_than_64() -> None:
 
 def test_ideals_of_a_diamond() -> None:
     units = grouped(made_graph(4, [(0, [1, 2]), (1, [3]), (2, [3])]))
-    ideals = enumerate_ideals(Forward.of(units))
+    ideals = enumerate_ideals(Forward.from_units(units))
     assert [ideals.nodes(i).sum() for i in range(len(ideals))] == [0, 1, 2, 2, 3, 4]
 
 
@@ -68,13 +68,13 @@ def test_prefixes_contain_each_other() -> None:
 
 @pytest.mark.parametrize("n", [20, 2000])
 def test_a_graph_that_is_too_wide_is_refused_with_what_to_do(n: int) -> None:
-    wide = Forward.of(grouped(made_graph(n, [])))
+    wide = Forward.from_units(grouped(made_graph(n, [])))
     with pytest.raises(TooManyIdealsError, match=r"more than 1000 ideals.*dpl"):
         enumerate_ideals(wide, 1000)
 
 
 def test_as_many_ideals_as_allowed_are_no_error() -> None:
     units = grouped(made_graph(4, []))
-    assert len(enumerate_ideals(Forward.of(units), 16)) == 16
+    assert len(enumerate_ideals(Forward.from_units(units), 16)) == 16
     with pytest.raises(TooManyIdealsError):
-        enumerate_ideals(Forward.of(units), 15)
+        enumerate_ideals(Forward.from_units(units), 15)

@@ -23,14 +23,16 @@ def merge(
     graph = made_graph(n, made)
     costs = cost_table(graph, np.repeat(np.array(ms)[:, None], 2, axis=1), np.ones(len(made)))
     problem = problem_of(grouped(graph, np.arange(n)), costs, supported=supported)
-    merged, joined = merge_leaves(Forward.of(problem.units), problem, costs)
+    merged, joined = merge_leaves(Forward.from_units(problem.units), problem, costs)
     return merged, joined.tolist()
 
 
 @pytest.mark.parametrize("name", ["bert24_inference", "bert24_training"])
 def test_bert24_has_the_publications_30_ideals(name: str) -> None:
     backend = published(f"throughput-inputs/LayerGraphs/{name}", THROUGHPUT)
-    merged, _ = merge_leaves(Forward.of(backend.problem.units), backend.problem, backend.costs)
+    merged, _ = merge_leaves(
+        Forward.from_units(backend.problem.units), backend.problem, backend.costs
+    )
     assert len(enumerate_ideals(merged)) == 30
 
 

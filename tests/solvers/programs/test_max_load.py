@@ -35,7 +35,7 @@ def test_a_row_of_three_by_hand(contiguous: bool, load_ms: float) -> None:
 
 def is_convex(backend: SimulatedBackend, assignment: IntArray) -> bool:
     """Whether no path of the forward graph leaves a device and returns to it."""
-    forward = Forward.of(backend.problem.units)
+    forward = Forward.from_units(backend.problem.units)
     graph = nx.DiGraph(forward.edge_index.T.tolist())
     graph.add_nodes_from(range(len(forward)))
     if any(len(set(assignment[forward.node == v])) > 1 for v in graph):

@@ -22,7 +22,7 @@ EXACT = 1.0 + 1e-6
 
 def divided_ms(backend: SimulatedBackend) -> float:
     """The bound with units that may be divided."""
-    tasks = Tasks.of_operators(backend.problem.units, backend.costs)
+    tasks = Tasks.from_operators(backend.problem.units, backend.costs)
     built = PathProgram.build(backend.problem, tasks, whole=False)
     _, found = tighten(CuttingPlaneSolver(built.program), LoadCuts(built), np.inf)
     return found.bound
