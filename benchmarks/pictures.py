@@ -12,6 +12,7 @@ import measured_tables
 import numpy as np
 import online
 import stock
+import twin
 from common import RESULTS, Row, load_rows, make_parser
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
@@ -114,6 +115,57 @@ def draw_measured(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def draw_twin(rows: Sequence[Row]) -> Figure:
+    """A panel for each network: what learners find from scratch and after the simulation."""
+    runs = [row | row["kwargs"] for row in rows if row["kwargs"]["arm"] != twin.UNSOFTENED]
+    panels = group_by(runs, "model")
+    figure = Figure(figsize=(1.2 + 4.4 * len(panels), 3.8), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for ((model,), mine), panel in zip(panels.items(), axes, strict=True):
+        for (agent, arm), of_arm in group_by(mine, "agent", "arm").items():
+            by_budget = sorted(group_by(of_arm, "budget").items())
+            values = [[row["speedup_vs_best_single"] for row in group] for _, group in by_budget]
+            at = [budget for ((budget,), _) in by_budget]
+            learners = [learner for names in twin.LEARNERS.values() for learner in names]
+            style = {twin.SCRATCH: "--o", twin.TWIN: "-o"}[arm]
+            colour = f"C{learners.index(agent)}"
+            panel.plot(at, [stats.gmean(group) for group in values], style, color=colour, ms=4)
+            panel.fill_between(
+                at, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.12
+            )
+            if arm == twin.TWIN:
+                panel.plot([], [], "-", color=colour, label=agent)
+        panel.axhline(1.0, color="grey", lw=1, ls=":")
+        panel.set(title=model, xscale="log", xlabel="measured placements")
+        panel.set_xticks(twin.BUDGETS, map(str, twin.BUDGETS))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("x the best single device")
+    axes[0].plot([], [], "-o", color="grey", ms=4, label="simulation first")
+    axes[0].plot([], [], "--o", color="grey", ms=4, label="from scratch")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+    return figure
+
+
+def draw_throughput(rows: Sequence[Row]) -> Figure:
+    """The rates of all arms over that of two streams of one device, a panel for each model."""
+    figure = Figure(figsize=(9.5, 3.2), layout="constrained")
+    models = group_by(rows, "model")
+    panels = figure.subplots(1, len(models), sharex=True, sharey=True)
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    for ((model,), mine), panel in zip(models.items(), panels, strict=True):
+        for row in mine:
+            colour = "C0" if row["arm"].startswith("one device") else "C1"
+            place, ratio = arms.index(row["arm"]), row["ratio_to_two_streams"]
+            panel.barh(place, ratio, xerr=row["noise"] or None, color=colour, alpha=0.75)
+        panel.axvline(1.0, color="black", lw=1, ls="--")
+        panel.set(title=model, xlabel="x two streams")
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(arms)), arms)
+    panels[0].invert_yaxis()
+    return figure
+
+
 def draw_online(rows: Sequence[Row]) -> Figure:
     """What policies gain over the shortest completion, by the rate."""
     runs = group_by([row for row in online.read_simulated(rows) if row["sees"]], "agent", "rate")
@@ -139,6 +191,8 @@ PICTURES: dict[str, tuple[str, str, Callable[[Sequence[Row]], Figure]]] = {
     "learning": ("learning-rows.jsonl.gz", "learning.png", draw_learning),
     "stock": ("stock-rows.jsonl", "stock.png", draw_stock),
     "measured": ("measured-rows.jsonl", "measured.png", draw_measured),
+    "twin": ("measured-twin-rows.jsonl", "twin.png", draw_twin),
+    "throughput": ("throughput-measured-rows.jsonl", "throughput.png", draw_throughput),
     "online": ("online/requests.jsonl", "online/gains.png", draw_online),
 }
 """Name -> rows, the picture and what draws it, in ``docs/results``."""
