@@ -1,6 +1,7 @@
 from .assembly import build_measured_backend as build_measured_backend
 from .assembly import find_supported as find_supported
 from .assembly import inspect_and_group as inspect_and_group
+from .assembly import uses_aliases as uses_aliases
 from .backend import MeasuredBackend as MeasuredBackend
 from .hetero import HeteroPartition as HeteroPartition
 from .hetero import collect_properties as collect_properties
@@ -19,7 +20,6 @@ from .profile import check_several as check_several
 from .profile import holds_model as holds_model
 from .profile import n_measurements as n_measurements
 from .profile import sample_fit_placements as sample_fit_placements
-from .recipe import uses_aliases as uses_aliases
 from .reporter import Reporter as Reporter
 from .stages import StagedModel as StagedModel
 from .stages import StagedRequest as StagedRequest

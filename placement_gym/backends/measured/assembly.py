@@ -10,22 +10,31 @@ import numpy as np
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.engine import (
     TIMEOUT_S,
-    Engine,
     EngineProcess,
     Inspection,
+    Recipe,
     inspect_in_new_process,
 )
-from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import BoolArray, UserError, check_positive, name_first, warn_user
+from placement_gym.base import (
+    SPLITS,
+    BoolArray,
+    UserError,
+    check_choice,
+    check_positive,
+    name_first,
+    warn_user,
+)
 from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
-from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware import ALIASABLE, DeviceSpec
 from placement_gym.models import ModelSpec, is_model_file
 from placement_gym.problem import Problem, fits_allocations
 from placement_gym.workloads import check_inputs, make_request
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.problem.costs import CostTable
 
 
 def build_measured_backend(
@@ -41,7 +50,7 @@ def build_measured_backend(
     """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
     if tolerance is not None:
         check_positive("tolerance", tolerance)
-    restrict = parse_constraints(constraints)
+    restrict, alias = parse_constraints(constraints), uses_aliases(split, devices)
     if isolate:
         # OpenVINO may crash while it reads or compiles the model: that must not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
@@ -53,24 +62,38 @@ def build_measured_backend(
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
     problem = restrict(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
-    process = EngineProcess(
-        spec.with_loaded_model(model), Recipe.from_problem(problem, split, tolerance), timeout_s
-    )
-    engine = process if isolate else host_here(model, problem, split, tolerance, process)
-    return MeasuredBackend(engine, problem, split, protocol)
-
-
-def host_here(
-    model: ov.Model, problem: Problem, split: str, tolerance: float | None, process: EngineProcess
-) -> Engine:
-    """An engine in this process, whose finalists are measured in another one."""
+    recipe = Recipe.from_problem(problem, alias, tolerance)
+    process = EngineProcess(spec.with_loaded_model(model), recipe, timeout_s)
+    if isolate:
+        return MeasuredBackend(process, problem, alias, protocol, process, measure_costs)
     import openvino as ov
 
-    from placement_gym.backends.measured.engine import LocalEngine
     from placement_gym.backends.measured.worker import Worker
 
-    worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
-    return LocalEngine(worker, finals_engine=process)
+    worker = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
+    return MeasuredBackend(worker, problem, alias, protocol, process, measure_costs)
+
+
+def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
+    """Return whether a split mode gives alias names to the devices that can have them.
+
+    Raises:
+        ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
+    """
+    check_choice("split", split, SPLITS)
+    unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
+    if split == "alias" and unaliasable:
+        raise UserError(
+            f"{unaliasable} cannot be given a second name: use split='hetero' or 'auto'"
+        )
+    return split != "hetero"
+
+
+def measure_costs(backend: MeasuredBackend) -> CostTable:
+    """Load or measure the profile of ``MeasuredBackend.cost_table``."""
+    from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+    return load_or_measure(backend, quick=True)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:

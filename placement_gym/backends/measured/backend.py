@@ -13,52 +13,55 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from placement_gym.backends import Batch, EngineFailureError, Measurement
-from placement_gym.backends.measured.engine import Engine, OnRounds
+from placement_gym.backends.measured.engine import EngineProcess, OnRounds
 from placement_gym.backends.measured.interference import Session, settle_reference
-from placement_gym.backends.measured.recipe import uses_aliases
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
+    from placement_gym.backends.measured.worker import Worker
     from placement_gym.problem.costs import CostTable
 
 T = TypeVar("T")
 
 
 class MeasuredBackend:
-    """A ``Backend`` on an engine that may refuse, hang, die or report invalid latencies.
+    """A ``Backend`` on OpenVINO, which may refuse, hang, die or report invalid latencies.
 
     ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
     or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
     fails too. Finalists are measured in a process that has measured nothing before.
 
     Args:
-        engine: Compiles and times placements.
+        engine: Compiles and times placements: a worker in a process, or in this one, for debugging
+            and for extensions that it has loaded.
         problem: Units and devices.
-        split: See ``placement_gym.compile_model``.
+        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         protocol: How often things run.
+        finals_engine: Copies of it measure finalists: caches, threads and memory of a process that
+            has measured differ from those of a program that serves a placement. None leaves them
+            to ``engine``.
+        measure_costs: Measures ``cost_table``.
 
     Attributes:
-        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         session: Findings of earlier measurements.
         on_rounds: See ``OnRounds``.
         owns_engine: Whether ``close`` ends the engine.
-
-    Raises:
-        UserError: Unknown split, or one that the devices do not allow.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineProcess | Worker,
         problem: Problem,
-        split: str = "auto",
+        alias: bool = False,
         protocol: TimingProtocol | None = None,
+        finals_engine: EngineProcess | None = None,
+        measure_costs: Callable[[MeasuredBackend], CostTable] | None = None,
     ) -> None:
-        self.engine, self.problem = engine, problem
-        self.alias = uses_aliases(split, problem.devices)
+        self.engine, self.problem, self.alias = engine, problem, alias
         self.protocol = protocol or TimingProtocol()
+        self.finals_engine, self.measure_costs = finals_engine, measure_costs
         self.session = Session()
         self.on_rounds: OnRounds | None = None
         self.owns_engine = True
@@ -159,7 +162,8 @@ class MeasuredBackend:
             EngineFailureError: They do not run.
             UserError: The reference device computes the model wrong.
         """
-        return np.array(self.ask("operator_errors", device, selected), dtype=np.float64)
+        errors: FloatArray = self.ask("operator_errors", device, selected)
+        return errors
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """(n_operators,) median ms of each operator on a device alone, by its counters.
@@ -168,11 +172,13 @@ class MeasuredBackend:
             device: Index of the device.
             prefill: Of a model with state, its prefill alone instead of the whole scenario.
         """
-        return np.array(self.ask_again("measure_operators", device, prefill), dtype=np.float64)
+        times_ms: FloatArray = self.ask_again("measure_operators", device, prefill)
+        return times_ms
 
     def own_choice(self, plugin: str) -> IntArray:
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
-        return np.array(self.ask_again("own_choice", plugin), dtype=np.int64)
+        assignment: IntArray = self.ask_again("own_choice", plugin)
+        return assignment
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``.
@@ -180,11 +186,16 @@ class MeasuredBackend:
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        with self.engine.start_fresh(self.on_rounds) as engine:
-            backend = copy(self)
-            backend.engine = engine
+        backend = copy(self)
+        if self.finals_engine is not None:
+            backend.engine = process = copy(self.finals_engine)
+            process.on_rounds = self.on_rounds
+        try:
             measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
             return measured
+        finally:
+            if backend.engine is not self.engine:
+                backend.engine.restart()
 
     def restart(self) -> None:
         """Drop what the engine holds, and its process if it has one; a question starts it again."""
@@ -311,6 +322,5 @@ class MeasuredBackend:
 
         On three models optima of quick profiles were as fast as those of full ones, measured.
         """
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self, quick=True)
+        assert self.measure_costs is not None, "this backend was made without a profile"
+        return self.measure_costs(self)

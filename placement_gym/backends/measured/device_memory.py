@@ -6,8 +6,7 @@ OpenVINO 2026.4 may leave the second GPU of a HETERO empty without an error (ope
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from placement_gym.backends import EngineFailureError, Kind
@@ -19,36 +18,26 @@ if TYPE_CHECKING:
     import openvino as ov
 
 STATISTICS = "GPU_MEMORY_STATISTICS"
+HeldBytes = tuple[int | None, ...]
+"""(n_devices,) bytes; None where a plugin does not report them."""
 
 
-@dataclass(frozen=True)
-class MemoryWatch:
-    """Memory of the devices before a placement was compiled.
+def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], HeldBytes]:
+    """Note what devices hold now, and return what finds the bytes allocated since then.
 
-    Attributes:
-        core: The core that compiles it.
-        names: (n_devices,) the names, aliases included, under which each device is used.
-        before: (n_devices,) bytes at that time; None where a plugin does not report them.
+    Args:
+        core: The core that compiles the placement.
+        names: (n_devices,) the registered names, aliases included, under which each is used.
     """
+    before = [read_held_bytes(core, own) for own in names]
 
-    core: ov.Core
-    names: tuple[tuple[str, ...], ...]
-    before: tuple[int | None, ...]
-
-    @classmethod
-    def start(cls, core: ov.Core, names: tuple[tuple[str, ...], ...]) -> MemoryWatch:
-        """Note what devices of a core hold now; (n_devices,) names that are registered."""
-        return cls(
-            core, names, tuple(read_held_bytes(core, device_names) for device_names in names)
-        )
-
-    def held_bytes(self) -> tuple[int | None, ...]:
-        """(n_devices,) bytes allocated since ``start``; None where no plugin reports them."""
-        after = [read_held_bytes(self.core, own) for own in self.names]
+    def find_held() -> HeldBytes:
+        pairs = zip([read_held_bytes(core, own) for own in names], before, strict=True)
         return tuple(
-            None if held is None or before is None else max(held - before, 0)
-            for held, before in zip(after, self.before, strict=True)
+            None if now is None or then is None else max(now - then, 0) for now, then in pairs
         )
+
+    return find_held
 
 
 def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
@@ -62,15 +51,13 @@ def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
     return sum(sum(core.get_property(name, STATISTICS).values()) for name in names)
 
 
-def check_held(
-    problem: Problem, placed_bytes: Sequence[int], held_bytes: Sequence[int | None]
-) -> None:
+def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBytes) -> None:
     """Raise if weights were placed on a device that holds nothing.
 
     Args:
         problem: The devices.
         placed_bytes: (n_devices,) bytes of weights that were placed on each device.
-        held_bytes: (n_devices,) bytes that each holds, as ``MemoryWatch.held_bytes`` has them.
+        held_bytes: (n_devices,) bytes that each holds, as ``watch_memory`` finds them.
 
     Raises:
         EngineFailureError: One holds nothing.

@@ -76,10 +76,10 @@ class HeteroPartition:
         own = np.unique(self.submodels[graph.model_of == member])
         return [self.devices[self.targets[submodel]] for submodel in own.tolist()]
 
-    def names_of(self, device: int) -> tuple[str, ...]:
-        """The names, aliases included, under which a device has submodels."""
-        targets = zip(self.targets, self.on.tolist(), strict=True)
-        return tuple(sorted({name for name, index in targets if index == device}))
+    def list_names(self, n_devices: int) -> list[list[str]]:
+        """(n_devices,) the names, aliases included, under which each device has submodels."""
+        targets = sorted(set(zip(self.targets, self.on.tolist(), strict=True)))
+        return [[name for name, on in targets if on == device] for device in range(n_devices)]
 
 
 def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:

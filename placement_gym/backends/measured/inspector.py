@@ -8,13 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.counters import query_primitives
-from placement_gym.backends.measured.engine import Inspection
+from placement_gym.backends.measured.engine import Inspection, pack, unpack
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.recipe import Json
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base import UserError, last_line
 from placement_gym.base.processes import Parent, serve
@@ -116,22 +114,20 @@ def find_shapes(
 class Inspector:
     """Answers the one request of ``engine.inspect_in_new_process``."""
 
-    def __init__(self, start: Json, parent: Parent) -> None:
+    def __init__(self, start: dict[str, Any], parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         self.reporter = Reporter(
             parent.heartbeat.touch, parent.print_message, on_wait=parent.show_waiting
         )
 
-    def __call__(self, request: Json) -> Json:
+    def __call__(self, request: dict[str, Any]) -> str:
         self.reporter.on_heartbeat("reading the model")
         spec = ModelSpec(**request["model"])
-        devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        model = spec.load()
+        model, devices = spec.load(), unpack(request["devices"])
         engine_request = make_request(model, spec.scenario, spec.inputs)
-        inspection = inspect(
-            model, devices, spec.fused, self.reporter, request["exclusive"], engine_request
+        return pack(
+            inspect(model, devices, spec.fused, self.reporter, request["exclusive"], engine_request)
         )
-        return asdict(inspection)
 
 
 if __name__ == "__main__":

@@ -270,7 +270,7 @@ def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.Mo
 
 def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
     tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
-    worker_of(tested).reporter = Reporter(on_heartbeat=beats.append)
+    worker_of(tested).host.reporter = Reporter(on_heartbeat=beats.append)
     tested.measure_operators(1)
     first = 1
     assert [beats.count(stage) for stage in dict.fromkeys(beats)][-2:] == [

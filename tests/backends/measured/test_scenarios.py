@@ -161,7 +161,7 @@ def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPa
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
     assert worker_of(backend).reference_outputs.separate is not None  # before the inputs change
-    steps = [list(step) for step in worker_of(backend).samples[0]]
+    steps = [list(step) for step in worker_of(backend).host.samples[0]]
     steps[0][0] = 1 + steps[0][0]
     monkeypatch.setattr(backend, "samples", [steps])
     measured = backend.evaluate(halves(backend))
