@@ -98,12 +98,12 @@ class MeasuredBackend:
     @cached_property
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first needed."""
-        return float(self.ask_again("reference_ms"))
+        return self.ask_again("reference_ms")
 
     @cached_property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
-        return float(self.ask_again("tolerance"))
+        return self.ask_again("tolerance")
 
     @cached_property
     def steady(self) -> list[bool]:
@@ -111,12 +111,12 @@ class MeasuredBackend:
 
         Of others, which depend on random numbers, only shapes are compared.
         """
-        return list(self.ask_again("steady"))
+        return self.ask_again("steady")
 
     @cached_property
     def comparison_rules(self) -> list[str]:
         """Lines that describe how outputs behind choices are compared; see ``ChoosingModel``."""
-        return list(self.ask_again("comparison_rules"))
+        return self.ask_again("comparison_rules")
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
@@ -128,8 +128,7 @@ class MeasuredBackend:
         Raises:
             EngineFailureError: It failed; its kind says what follows.
         """
-        measured: Measurement = self.ask("measure_once", assignment, rival)
-        return measured
+        return self.ask("measure_once", assignment, rival)
 
     def check_reference(self) -> None:
         """Compile the reference device unless that is done, and check its outputs.
@@ -147,7 +146,7 @@ class MeasuredBackend:
             UserError: The reference device computes the model wrong.
             EngineFailureError: It does not run.
         """
-        return float(self.ask("output_error", assignment))
+        return self.ask("output_error", assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         """(n_operators,) relative errors of operators on a device, one by one.
@@ -162,8 +161,7 @@ class MeasuredBackend:
             EngineFailureError: They do not run.
             UserError: The reference device computes the model wrong.
         """
-        errors: FloatArray = self.ask("operator_errors", device, selected)
-        return errors
+        return self.ask("operator_errors", device, selected)
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """(n_operators,) median ms of each operator on a device alone, by its counters.
@@ -172,13 +170,11 @@ class MeasuredBackend:
             device: Index of the device.
             prefill: Of a model with state, its prefill alone instead of the whole scenario.
         """
-        times_ms: FloatArray = self.ask_again("measure_operators", device, prefill)
-        return times_ms
+        return self.ask_again("measure_operators", device, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
-        assignment: IntArray = self.ask_again("own_choice", plugin)
-        return assignment
+        return self.ask_again("own_choice", plugin)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``.
@@ -191,8 +187,7 @@ class MeasuredBackend:
             backend.engine = process = copy(self.finals_engine)
             process.on_rounds = self.on_rounds
         try:
-            measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
-            return measured
+            return backend.ask_again("remeasure", list(assignments))
         finally:
             if backend.engine is not self.engine:
                 backend.engine.restart()
@@ -246,7 +241,7 @@ class MeasuredBackend:
         if earlier_error is not None:
             return self.failure(earlier_error, assignment)
         try:
-            measured = self.measure_and_recheck(assignment)
+            return self.measure_and_recheck(assignment)
         except EngineFailureError as error:
             if not error.policy.is_result:
                 raise
@@ -254,7 +249,6 @@ class MeasuredBackend:
                 self.check_reference()  # raises if the engine fails on every placement
                 self.session.failures[assignment.tobytes()] = str(error)
             return self.failure(str(error), assignment)
-        return measured
 
     def measure_and_recheck(self, assignment: IntArray) -> Measurement:
         """Measure, and repeat the measurement once if the reference has moved."""

@@ -177,7 +177,6 @@ def inspect_in_new_process(
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
             request = {"model": model, "devices": pack(tuple(devices)), "exclusive": exclusive}
-            inspection: Inspection = unpack(child.call(request, timeout_s))
-            return inspection
+            return unpack(child.call(request, timeout_s))
         finally:
             child.end()
