@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
+from placement_gym.backends.measured.choice_errors import ERRORS, LABELS, RESULT_ERRORS, WRONG
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
-from placement_gym.backends.measured.result_errors import LABELS, RESULT_ERRORS
 from placement_gym.base import join_words
 from placement_gym.graph import list_inside
 from placement_gym.workloads import Inputs, Outputs
@@ -104,7 +103,7 @@ class Choice:
     ) -> float:
         """The relative error of its outputs, given the values of ``sources``.
 
-        See ``choice_errors`` and ``result_errors``.
+        See ``choice_errors``.
         """
         outputs = {port: self.drop_free(array) for port, array in outputs.items()}
         try:

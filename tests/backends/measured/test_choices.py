@@ -26,11 +26,10 @@ from openvino import opset13 as ops
 from testbed import measure_here
 
 from placement_gym.backends.measured import MeasuredBackend, TimingProtocol, find_supported
-from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
+from placement_gym.backends.measured.choice_errors import ERRORS, RESULT_ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
-from placement_gym.backends.measured.result_errors import RESULT_ERRORS
 from placement_gym.deployment import FaultFinder
 from placement_gym.graph import extract, group
 from placement_gym.hardware import PRESETS, TESTBED
