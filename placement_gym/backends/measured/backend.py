@@ -70,9 +70,9 @@ class MeasuredBackend:
         """The same engine with another protocol; with another objective also a new session."""
         backend = copy(self)
         backend.protocol, backend.on_rounds, backend.owns_engine = protocol, None, False
-        backend.__dict__.pop("reference_ms", None)
         if protocol.objective != self.objective:
             backend.session = Session()
+            backend.__dict__.pop("reference_ms", None)
         return backend
 
     def ask(self, question: str, *arguments: Any) -> Any:

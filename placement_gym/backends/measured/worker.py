@@ -79,7 +79,6 @@ class Worker:
         self.problem, self.protocol = problem, TimingProtocol()
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_arms: dict[str, Arm] = {}
-        self.reference_times_ms: dict[str, float] = {}
         # A circle would keep what is compiled on devices until Python collects its garbage.
         itself = proxy(self)
         self.reference_outputs = ReferenceOutputs(
@@ -334,12 +333,9 @@ class Worker:
     @property
     def reference_ms(self) -> float:
         """See ``MeasuredBackend.reference_ms``."""
-        if self.objective not in self.reference_times_ms:
-            self.check_reference()
-            with classified_failures():
-                measured = self.time_candidate(self.reference, rival=0.0)
-            self.reference_times_ms[self.objective] = measured.reference_ms
-        return self.reference_times_ms[self.objective]
+        self.check_reference()
+        with classified_failures():
+            return self.time_candidate(self.reference, rival=0.0).reference_ms
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """See ``MeasuredBackend.measure_operators``."""
