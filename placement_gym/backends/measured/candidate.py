@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured.device_memory import HeldBytes, check_held, watch_memory
 from placement_gym.backends.measured.hetero import (
+    HeldBytes,
     HeteroPartition,
+    check_held,
     compile_partition,
     count_submodels,
+    watch_memory,
 )
 from placement_gym.backends.measured.interference import describe_interference
 from placement_gym.backends.measured.reporter import Reporter

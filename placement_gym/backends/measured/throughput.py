@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from placement_gym.backends import EngineFailureError, Kind
-from placement_gym.backends.measured.candidate import (
-    Compilation,
-    CompiledPlacement,
-    HostedModel,
+from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, HostedModel
+from placement_gym.backends.measured.hetero import (
+    HeteroPartition,
+    check_held,
+    compile_members,
+    count_submodels,
+    watch_memory,
 )
-from placement_gym.backends.measured.device_memory import check_held, watch_memory
-from placement_gym.backends.measured.hetero import HeteroPartition, compile_members, count_submodels
 from placement_gym.backends.measured.outputs import all_finite, compare_outputs
 from placement_gym.backends.measured.stages import (
     StagedModel,
@@ -380,12 +381,13 @@ class ThroughputCompiler:
     ) -> Sequence[Compiled]:
         """Compile each model of a union, or the only one.
 
-        By HETERO, or in stages where submodels have to share a device's threads.
+        By HETERO, or in stages where several submodels share a device that states its threads.
         """
         host, units = self.host, self.problem.units
         host.beat("compiling")
         is_alone = len(partition.devices) == 1 and not units.graph.models
-        if not is_alone and shares_threads(partition, specs):
+        several = np.flatnonzero(np.bincount(partition.on) > 1).tolist()
+        if not is_alone and any(specs[device].threads is not None for device in several):
             devices = assignment[units.of_operator]
             return compile_cut(host.core, host.model, units.graph, devices, specs)
         return compile_members(host.core, host.model, units.graph, partition)
@@ -433,14 +435,6 @@ class ThroughputCompiler:
         race.run([in_flight.time_window for in_flight in options.values()], TUNING_WINDOWS)
         self.best[device] = list(options)[max(race.live, key=race.speedup)]
         return self.best[device]
-
-
-def shares_threads(partition: HeteroPartition, specs: Sequence[DeviceSpec]) -> bool:
-    """Return whether a device that states its threads has several submodels."""
-    counts = np.bincount(partition.on, minlength=len(specs)).tolist()
-    return any(
-        spec.threads is not None and count > 1 for spec, count in zip(specs, counts, strict=True)
-    )
 
 
 def list_streams(spec: DeviceSpec) -> list[int]:

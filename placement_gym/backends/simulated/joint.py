@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+
 import numpy as np
 
 from placement_gym.backends import BackendWrapper, Batch, Measurement

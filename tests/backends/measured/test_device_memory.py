@@ -11,7 +11,7 @@ import pytest
 from testbed import known_problem, measure_here
 
 from placement_gym.backends.measured import TimingProtocol
-from placement_gym.backends.measured.device_memory import STATISTICS
+from placement_gym.backends.measured.hetero import STATISTICS
 from placement_gym.models import load_model
 
 ONCE = TimingProtocol(warmup=0, repeats=1)
