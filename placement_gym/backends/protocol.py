@@ -49,8 +49,6 @@ class Measurement:
         interference: Median share of the samples' time that other programs took; 0 if enough were
             calm. Without a ``warning`` it does not change which is faster, but it makes the size of
             the speed-up uncertain.
-        noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
-            usually have, as a fraction.
         parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
             that of the whole scenario: about ``prefill_ms``, and for each token ``token_ms``, the
             mean of its run; and ``handover_ms``, to copy the state, where prompts run under one
@@ -80,7 +78,6 @@ class Measurement:
     repaired: bool = False
     warning: str = ""
     interference: float = 0.0
-    noise_floor: float = 0.0
     parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     streams: int | None = None

@@ -298,7 +298,7 @@ class MeasuredBackend:
         excess, held = int(self.problem.memory.excess(device_bytes).sum()), device_bytes.tolist()
         measurement = Measurement.failed(error, self.reference_ms, traffic, tuple(held), excess)
         extra_fields = self.protocol.goal.describe_failure(self.problem.units.graph.request)
-        return replace(measurement, noise_floor=self.session.noise_floor, **extra_fields)
+        return replace(measurement, **extra_fields)
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)

@@ -166,29 +166,21 @@ class Session:
 
     Attributes:
         references: The latest medians of the reference device, ms.
-        noises: The latest half-widths.
         fastest: The largest speed-up so far of a measurement without a warning.
         failures: Assignment, as bytes, to the error for which it is not tried again.
     """
 
     references: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    noises: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
     fastest: float = 0.0
     failures: dict[bytes, str] = field(default_factory=dict)
 
-    @property
-    def noise_floor(self) -> float:
-        """The usual half-width of the uncertainty of a speed-up."""
-        return float(np.median(self.noises)) if self.noises else 0.0
-
     def keep(self, measurement: Measurement) -> Measurement:
-        """Add a measurement to the session; returns it with its warning and the noise floor."""
+        """Add a measurement to the session; returns it with its warning."""
         warning = self.find_warning(measurement)
         self.references.append(measurement.reference_ms)
-        self.noises.append(measurement.noise)
         if not warning:
             self.fastest = max(self.fastest, measurement.speedup)
-        return replace(measurement, warning=warning, noise_floor=self.noise_floor)
+        return replace(measurement, warning=warning)
 
     def find_warning(self, measurement: Measurement) -> str:
         """Describe why a measurement is unreliable; empty if it is reliable."""
@@ -232,9 +224,7 @@ def settle_reference(measurement: Measurement) -> Measurement:
 
 def mark_busy(measurement: Measurement) -> Measurement:
     """Add its warning to a measurement that belongs to no session."""
-    return replace(
-        measurement, warning=Session().find_warning(measurement), noise_floor=measurement.noise
-    )
+    return replace(measurement, warning=Session().find_warning(measurement))
 
 
 def describe_tail(measurement: Measurement) -> str:

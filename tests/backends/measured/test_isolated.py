@@ -124,7 +124,7 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: MeasuredBacke
     assert (found.n_transfers, found.transfer_bytes) == shared.problem.traffic(
         assignment(CHESSBOARD)
     )
-    assert min(found.compile_s, found.measure_s, found.noise_floor) > 0
+    assert min(found.compile_s, found.measure_s, found.noise) > 0
     assert isinstance(found.memory_bytes, tuple)
     assert alone.n_submodels == 1
 
