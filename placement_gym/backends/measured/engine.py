@@ -97,28 +97,27 @@ class EngineProcess:
 
     def running(self) -> Child:
         """The worker, started if there is none; a fork of this process gets its own."""
-        if self.child is not None and self.child.owner != os.getpid():
-            self.child.end()
-            self.child = None
-        if self.child is None or not self.child.alive:
+        child = self.child
+        if child is None or child.owner != os.getpid() or not child.alive:
             self.restart()
             with self.spec.as_file() as model:
                 recipe, command = pack(self.recipe), describe_worker()
                 start = {"recipe": recipe, "model": model, "command": command}
-                self.child = Child(self.module, start, on_steps=self.count_rounds)
+                self.child = Child(self.module, start, on_steps=read_rounds(self.on_rounds))
                 self.child.call({"question": pack(())}, self.timeout_s)
+        assert self.child is not None
         return self.child
-
-    def count_rounds(self, done: float, measured: str) -> None:
-        """Forward the rounds of ``remeasure`` to who wants to know."""
-        if self.on_rounds is not None:
-            self.on_rounds(done, unpack(measured))
 
     def restart(self) -> None:
         """Kill the worker; the next question starts it again."""
         if self.child is not None:
             self.child.end()
             self.child = None
+
+
+def read_rounds(on_rounds: OnRounds | None) -> Callable[[float, str], object] | None:
+    """Have a function called with the packed measurements that a worker sends."""
+    return None if on_rounds is None else lambda done, found: on_rounds(done, unpack(found))
 
 
 def describe_worker() -> str:

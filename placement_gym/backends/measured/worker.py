@@ -51,6 +51,8 @@ class Worker:
     problem's graph, and outputs are compared after each of its inferences. With objective
     ``"throughput"`` several requests are in flight; see ``throughput``.
 
+    What it can be asked is documented where it is asked, by the same names of ``MeasuredBackend``.
+
     Args:
         core: See ``HostedModel``, as for ``model`` and ``problem``.
         model: The model.
@@ -131,7 +133,6 @@ class Worker:
             yield
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
-        """See ``MeasuredBackend.measure_once``."""
         self.check_reference()  # compiled first: compile_s is the candidate's alone
         with classified_failures():
             # The reference needs no second copy: its speed-up over itself is 1 by definition.
@@ -251,14 +252,12 @@ class Worker:
         return candidate
 
     def output_error(self, assignment: IntArray) -> float:
-        """See ``MeasuredBackend.output_error``."""
         self.check_reference()
         with classified_failures():
             outputs = self.compile(assignment).outputs()
             return self.reference_outputs.find_error(outputs, assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
-        """See ``MeasuredBackend.operator_errors``."""
         from placement_gym.backends.measured.operator_errors import measure_operator_errors
 
         if not self.host.request.separable:
@@ -280,17 +279,14 @@ class Worker:
 
     @property
     def tolerance(self) -> float:
-        """See ``MeasuredBackend.tolerance``."""
         return self.reference_outputs.tolerance
 
     @property
     def steady(self) -> list[bool]:
-        """See ``MeasuredBackend.steady``."""
         return self.reference_outputs.steady
 
     @property
     def comparison_rules(self) -> list[str]:
-        """See ``MeasuredBackend.comparison_rules``."""
         return self.reference_outputs.choosing.list_rules()
 
     @cached_property
@@ -321,7 +317,6 @@ class Worker:
         return self.reference_arms[self.objective]
 
     def check_reference(self) -> None:
-        """See ``MeasuredBackend.check_reference``."""
         try:
             with classified_failures():
                 _ = self.reference, self.reference_outputs.expected, self.steady
@@ -332,19 +327,16 @@ class Worker:
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuredBackend.reference_ms``."""
         self.check_reference()
         with classified_failures():
             return self.time_candidate(self.reference, rival=0.0).reference_ms
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuredBackend.measure_operators``."""
         with classified_failures():
             n_inferences = self.protocol.counter_inferences
             return counters.measure_operator_times(self.host, device, n_inferences, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuredBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         self.host.beat("OpenVINO's own choice")
         with classified_failures():
