@@ -158,32 +158,18 @@ def open_note(flags: int) -> IO[bytes]:
     return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
 
 
-def read_note() -> tuple[int, str]:
-    """Process number and command of the holder; 0 without a valid note of a live process."""
+def describe_holder() -> str:
+    """``process 123 (placement-gym plan)``; ``another process`` without a note of a live one."""
     try:
         with open_note(os.O_RDONLY) as note:
             text = note.read(MAX_NOTE_BYTES).decode(errors="replace")
-        process, _, command = text.partition(" ")
-        return (int(process), command) if is_alive(int(process)) else (0, "")
-    except (OSError, ValueError):
-        return 0, ""
-
-
-def describe_holder() -> str:
-    """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
-    process, command = read_note()
-    if not process:
+        number, _, command = text.partition(" ")
+        process = int(number)
+        if process < 1:  # a group of processes
+            return "another process"
+        with suppress(PermissionError):  # it is another user's
+            os.kill(process, 0)
+    except (OSError, ValueError, OverflowError):
         return "another process"
     printable = "".join(character for character in command if character.isprintable())[:MAX_COMMAND]
     return f"process {process} ({printable})"
-
-
-def is_alive(process: int) -> bool:
-    """Return whether a process of this number exists, of any owner."""
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return process > 0
