@@ -12,7 +12,6 @@ from placement_gym.backends.measured.engine import (
     TIMEOUT_S,
     EngineProcess,
     Inspection,
-    Recipe,
     inspect_in_new_process,
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
@@ -61,9 +60,8 @@ def build_measured_backend(
     supported = find_supported(units, inspection.operators)
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
     problem = restrict(Problem(units, devices, supported))
-    # The worker builds the problem again from the spec and the recipe, also after a crash.
-    recipe = Recipe.from_problem(problem, alias, tolerance)
-    process = EngineProcess(spec.with_loaded_model(model), recipe, timeout_s)
+    spec = spec.with_loaded_model(model)
+    process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
     if isolate:
         return MeasuredBackend(process, problem, alias, protocol, process, measure_costs)
     import openvino as ov

@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from placement_gym.backends import EngineFailureError, Kind, Measurement
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import BoolArray, EngineError, UserError
+from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedError, RemoteError
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import FoundShapes, ModelSpec
@@ -39,43 +39,26 @@ def unpack(text: str) -> Any:
     return pickle.loads(b64decode(text))
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What a process needs to build a worker, apart from the model, which it reads again.
+class EngineProcess:
+    """A worker in a process, which starts with the first question, again if it was lost.
 
-    Attributes:
-        name: Name of the model.
-        devices: The devices.
-        unit_of: Operator -> unit.
-        supported: (n_units, n_devices) bool, whether the device runs the unit.
-        fingerprint: That of the graph.
-        found: Shapes that the data decide, see ``Inspection``.
+    Args:
+        spec: The model, which the process reads again.
+        problem: See ``Worker``, as for ``alias`` and ``tolerance``.
         alias: Whether devices get alias names.
         tolerance: See ``MeasuredEnv``.
+        timeout_s: Seconds that one step may take.
     """
 
-    name: str
-    devices: tuple[DeviceSpec, ...]
-    unit_of: Mapping[str, int]
-    supported: BoolArray
-    fingerprint: str
-    found: Sequence[FoundShapes]
-    alias: bool
-    tolerance: float | None
-
-    @classmethod
-    def from_problem(cls, problem: Problem, alias: bool, tolerance: float | None) -> Recipe:
-        graph, labels = problem.units.graph, problem.units.of_operator.tolist()
-        unit_of = dict(zip(graph.names, labels, strict=True))
-        fixed = graph.fingerprint(), graph.found, alias, tolerance
-        return cls(graph.model, problem.devices, unit_of, problem.runs, *fixed)
-
-
-class EngineProcess:
-    """A worker in a process, which starts with the first question, again if it was lost."""
-
-    def __init__(self, spec: ModelSpec, recipe: Recipe, timeout_s: float) -> None:
-        self.spec, self.recipe, self.timeout_s = spec, recipe, timeout_s
+    def __init__(
+        self,
+        spec: ModelSpec,
+        problem: Problem,
+        alias: bool,
+        tolerance: float | None,
+        timeout_s: float,
+    ) -> None:
+        self.spec, self.setup, self.timeout_s = spec, (problem, alias, tolerance), timeout_s
         self.module = WORKER
         self.on_rounds: OnRounds | None = None
         self.child: Child | None = None
@@ -101,8 +84,8 @@ class EngineProcess:
         if child is None or child.owner != os.getpid() or not child.alive:
             self.restart()
             with self.spec.as_file() as model:
-                recipe, command = pack(self.recipe), describe_worker()
-                start = {"recipe": recipe, "model": model, "command": command}
+                setup, command = pack(self.setup), describe_worker()
+                start = {"model": model, "setup": setup, "command": command}
                 self.child = Child(self.module, start, on_steps=read_rounds(self.on_rounds))
                 self.child.call({"question": pack(())}, self.timeout_s)
         assert self.child is not None

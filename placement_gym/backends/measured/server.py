@@ -9,50 +9,46 @@ import ctypes
 import sys
 from typing import Any
 
-import numpy as np
-
-from placement_gym.backends.measured.engine import Recipe, pack, unpack
+from placement_gym.backends.measured.engine import pack, unpack
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import UserError
 from placement_gym.base.processes import Parent, serve
-from placement_gym.graph import Units, contract, extract_spec
+from placement_gym.graph import extract_spec
 from placement_gym.hardware import register
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem
 
 
-def build_worker(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> Worker:
-    """Make the worker of a model.
+def build_worker(
+    spec: ModelSpec, problem: Problem, alias: bool, tolerance: float | None, reporter: Reporter
+) -> Worker:
+    """Read a model again, and make its worker.
 
     Raises:
         UserError: The model has other operators here.
     """
     import openvino as ov
 
-    core = ov.Core()
-    register(core, recipe.devices)
+    core, graph = ov.Core(), problem.units.graph
+    register(core, problem.devices)
     model = spec.load()
-    model.set_friendly_name(recipe.name)
-    graph = extract_spec(model, spec, recipe.found)
-    if graph.fingerprint() != recipe.fingerprint:
+    model.set_friendly_name(graph.model)
+    if extract_spec(model, spec, graph.found).fingerprint() != graph.fingerprint():
         raise UserError(
-            f"the process that measures finds other operators in {recipe.name!r} than this one: "
+            f"the process that measures finds other operators in {graph.model!r} than this one: "
             "its file has changed since the environment was made, or it changes when it is "
             "saved. Make the environment again, or pass isolate=False to measure here"
         )
-    labels = np.array([recipe.unit_of[name] for name in graph.names], dtype=np.int64)
-    units = Units(spec.granularity, graph, labels, contract(graph, labels))
-    problem = Problem(units, recipe.devices, recipe.supported)
-    return Worker(core, model, problem, recipe.alias, reporter, recipe.tolerance)
+    return Worker(core, model, problem, alias, reporter, tolerance)
 
 
 class Server:
     """Answers the requests of an ``EngineProcess``.
 
     Args:
-        start: ``recipe``, ``model`` and ``command``, which others that wait for the lock read.
+        start: ``model``, ``setup`` and ``command``, which others that wait for the lock read.
         parent: Where signs of life and messages go.
     """
 
@@ -64,7 +60,8 @@ class Server:
             lambda rounds, measured: parent.count(rounds, pack(measured)),
             parent.show_waiting,
         )
-        self.worker = build_worker(unpack(start["recipe"]), ModelSpec(**start["model"]), reporter)
+        spec, setup = ModelSpec(**start["model"]), unpack(start["setup"])
+        self.worker = build_worker(spec, *setup, reporter)
 
     def __call__(self, request: dict[str, Any]) -> str | None:
         question = unpack(request["question"])
