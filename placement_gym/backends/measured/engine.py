@@ -126,9 +126,10 @@ def translate(error: RemoteError) -> EngineError | UserError:
     values = error.values
     if "kind" in values:
         return EngineFailureError(Kind(values["kind"]), values["message"])
-    for known in (UserError, EngineError):
-        if known.__name__ in values["types"]:
-            return known(values["message"])
+    if UserError.__name__ in values["types"]:
+        return UserError(values["message"])
+    if EngineError.__name__ in values["types"]:
+        return EngineError(values["message"])
     return EngineError(f"the engine's process failed: {values['types'][0]}: {values['message']}")
 
 
