@@ -60,8 +60,9 @@ class Server:
             lambda rounds, measured: parent.count(rounds, pack(measured)),
             parent.show_waiting,
         )
-        spec, setup = ModelSpec(**start["model"]), unpack(start["setup"])
-        self.worker = build_worker(spec, *setup, reporter)
+        problem, alias, tolerance = unpack(start["setup"])
+        spec = ModelSpec(**start["model"])
+        self.worker = build_worker(spec, problem, alias, tolerance, reporter)
 
     def __call__(self, request: dict[str, Any]) -> str | None:
         question = unpack(request["question"])
