@@ -295,15 +295,15 @@ def count_submodels(compiled: ov.CompiledModel) -> int:
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 
-def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> device index, as automatic HETERO would place it."""
+def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
+    """(n_units,) device indices, as automatic HETERO would place the model."""
     names = problem.device_names
     device_of = core.query_model(model, name_target(names))
-    return {operator: find_device(names, device) for operator, device in device_of.items()}
+    return np.array([find_device(names, device_of[unit]) for unit in problem.units.names])
 
 
-def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> index of the device that AUTO chooses, one for each model of a union.
+def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
+    """(n_units,) indices of the device that AUTO chooses, one for each model of a union.
 
     The models of a union are compiled one after another and stay, as in a program that serves them.
     """
@@ -316,4 +316,5 @@ def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str,
     compiled = [core.compile_model(part, f"AUTO:{','.join(names)}", properties) for part in models]
     model_devices = [part.get_property("EXECUTION_DEVICES")[0].strip("()") for part in compiled]
     of_model = dict(zip(graph.names, graph.model_of.tolist(), strict=True))
-    return {unit: find_device(names, model_devices[of_model[unit]]) for unit in problem.units.names}
+    placed = [model_devices[of_model[unit]] for unit in problem.units.names]
+    return np.array([find_device(names, device) for device in placed])

@@ -33,7 +33,7 @@ THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
 
 class Usage(NamedTuple):
-    """Seconds so far: of the clock, and those of this process and of the machine.
+    """Seconds so far, or between two readings: of the clock, this process and the machine.
 
     Attributes:
         clock_s: Of the clock.
@@ -48,6 +48,10 @@ class Usage(NamedTuple):
     waited_s: float
     stolen_s: float
     busy_s: float = inf
+
+    def since(self, before: Usage) -> Usage:
+        """The usage between two readings; ``busy_s`` is NaN if it is not known."""
+        return Usage(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def is_visible() -> bool:
@@ -75,48 +79,44 @@ def is_calm() -> bool:
     """Return whether other programs leave the machine alone, watched for ``WATCHED_S``."""
     before = read_usage()
     sleep(WATCHED_S)
-    after = read_usage()
-    if not isfinite(after.busy_s):
+    used = read_usage().since(before)
+    if not isfinite(used.busy_s):
         return read_load()[0] < 1.0
-    others_s = after.busy_s - before.busy_s - (after.ran_s - before.ran_s)
-    return others_s < DISTURBED * (after.clock_s - before.clock_s)
+    return used.busy_s - used.ran_s < DISTURBED * used.clock_s
 
 
-def find_waited_s(before: Usage, after: Usage) -> float:
+def find_waited_s(used: Usage) -> float:
     """Seconds between two readings in which threads waited for other processes.
 
     Where several devices of one processor compute at once, this process has more threads than
     cores, and they wait for each other. Other processes had at most the cores' time in which this
     one did not run, and at most the time in which the machine was busy beyond it, to within a tick.
     """
-    clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before[:4], after[:4], strict=True))
-    others_s = usable_cores() * clock_s - ran_s
-    if isfinite(before.busy_s):
-        others_s = min(others_s, after.busy_s - before.busy_s - ran_s + 2 * TICK_S)
-    return min(waited_s, max(others_s, 0.0))
+    others_s = usable_cores() * used.clock_s - used.ran_s
+    if isfinite(used.busy_s):
+        others_s = min(others_s, used.busy_s - used.ran_s + 2 * TICK_S)
+    return min(used.waited_s, max(others_s, 0.0))
 
 
-def find_share(before: Usage, after: Usage) -> float:
+def find_share(used: Usage) -> float:
     """The share of the time between two readings that other programs took, from 0 to 1.
 
     Threads that compute either wait or run, so the share is of the sum of both. While a device
     other than the processor computes they do neither, and the share is of the clock's time.
     """
-    clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before[:4], after[:4], strict=True))
-    waited_s = find_waited_s(before, after)
-    waited = waited_s / max(ran_s + waited_s, clock_s, 1e-9)
-    return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))
+    waited_s = find_waited_s(used)
+    waited = waited_s / max(used.ran_s + waited_s, used.clock_s, 1e-9)
+    return float(min(max(waited, used.stolen_s / max(used.clock_s, 1e-9), 0.0), 1.0))
 
 
-def find_delay(before: Usage, after: Usage) -> float:
+def find_delay(used: Usage) -> float:
     """An upper bound on the share of the time between two readings that other programs added.
 
     It assumes that everything stood still whenever a thread waited. Use of caches and of memory
     bandwidth is not counted.
     """
-    clock_s, stolen_s = after.clock_s - before.clock_s, after.stolen_s - before.stolen_s
-    delay_s = find_waited_s(before, after) + (os.cpu_count() or 1) * stolen_s
-    return float(min(max(delay_s, 0.0) / max(clock_s, 1e-9), 1.0))
+    delay_s = find_waited_s(used) + (os.cpu_count() or 1) * used.stolen_s
+    return float(min(max(delay_s, 0.0) / max(used.clock_s, 1e-9), 1.0))
 
 
 def describe_interference(share: float, devices: tuple[DeviceSpec, ...]) -> str:

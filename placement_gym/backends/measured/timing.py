@@ -113,11 +113,10 @@ class Race:
         for _ in range(MAX_DISTURBED_FACTOR * n_rounds):
             ms, share, delay = np.full((3, self.n_arms), np.nan)
             for arm, sample_ms in turns:
-                usage_before = read_usage()
+                before = read_usage()
                 ms[arm] = sample_ms()
-                usage_after = read_usage()
-                share[arm] = find_share(usage_before, usage_after)
-                delay[arm] = find_delay(usage_before, usage_after)
+                used = read_usage().since(before)
+                share[arm], delay[arm] = find_share(used), find_delay(used)
             self.compilations[-1] = np.vstack([self.compilations[-1], ms])
             self.shares[-1] = np.vstack([self.shares[-1], share])
             self.delays[-1] = np.vstack([self.delays[-1], delay])

@@ -340,8 +340,7 @@ class Worker:
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         self.host.beat("OpenVINO's own choice")
         with classified_failures():
-            device_of = place(self.host.core, self.host.model, self.problem)
-        return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
+            return place(self.host.core, self.host.model, self.problem)
 
     def restart(self) -> None:
         """Drop the compiled reference and its outputs."""
