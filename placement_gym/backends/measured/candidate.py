@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.backends import Measurement
+from placement_gym.backends.measured.engine import Reporter
 from placement_gym.backends.measured.hetero import (
     HeldBytes,
     HeteroPartition,
@@ -19,7 +20,6 @@ from placement_gym.backends.measured.hetero import (
     watch_memory,
 )
 from placement_gym.backends.measured.interference import describe_interference
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
 from placement_gym.graph import Units, contract

@@ -9,12 +9,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from placement_gym.backends import EngineFailureError, Kind, Measurement
-from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import EngineError, UserError
+from placement_gym.base import EngineError, UserError, show_waiting
 from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedError, RemoteError
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import FoundShapes, ModelSpec
@@ -37,6 +37,27 @@ def pack(value: Any) -> str:
 def unpack(text: str) -> Any:
     """The inverse of ``pack``."""
     return pickle.loads(b64decode(text))
+
+
+def print_to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Receiver of a worker's signs of life and messages.
+
+    Attributes:
+        on_heartbeat: Called with the name of each step as it begins.
+        print_message: Called with a message for the user.
+        on_round: See ``OnRounds``.
+        on_wait: Called every second of a wait with its reason, and with an empty text afterwards.
+    """
+
+    on_heartbeat: Callable[[str], object] = lambda stage: None
+    print_message: Callable[[str], object] = print_to_stderr
+    on_round: OnRounds = lambda rounds, measured: None
+    on_wait: Callable[[str], object] = show_waiting
 
 
 class EngineProcess:
@@ -101,6 +122,20 @@ class EngineProcess:
 def read_rounds(on_rounds: OnRounds | None) -> Callable[[float, str], object] | None:
     """Have a function called with the packed measurements that a worker sends."""
     return None if on_rounds is None else lambda done, found: on_rounds(done, unpack(found))
+
+
+def describe_command(arguments: Sequence[str]) -> str:
+    """A command line as its user typed it, without folders: ``"python -m package plan"``.
+
+    Programs that set their own title may have the whole line as their first argument.
+    """
+    program, *options = " ".join(arguments).split(" ")
+    name = Path(program).name
+    if name == "__main__.py":
+        name = f"python -m {Path(program).parent.name}"
+    if name in ("", "-c"):
+        name = "python -c"
+    return " ".join([name, *options])
 
 
 def describe_worker() -> str:

@@ -11,9 +11,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.counters import query_primitives
-from placement_gym.backends.measured.engine import Inspection, pack, unpack
+from placement_gym.backends.measured.engine import Inspection, Reporter, pack, unpack
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base import UserError, last_line
 from placement_gym.base.processes import Parent, serve
 from placement_gym.graph import WRITER

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -14,7 +14,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.engine import Reporter, describe_command
 from placement_gym.base import EngineError
 
 PATH_VARIABLE = "PLACEMENT_GYM_LOCK"
@@ -69,20 +69,6 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
         if not nested:
             write_note("")
         lock.release()
-
-
-def describe_command(arguments: Sequence[str]) -> str:
-    """A command line as its user typed it, without folders: ``"python -m package plan"``.
-
-    Programs that set their own title may have the whole line as their first argument.
-    """
-    program, *options = " ".join(arguments).split(" ")
-    name = Path(program).name
-    if name == "__main__.py":
-        name = f"python -m {Path(program).parent.name}"
-    if name in ("", "-c"):
-        name = "python -c"
-    return " ".join([name, *options])
 
 
 def wait_for(lock: FileLock, reporter: Reporter) -> None:

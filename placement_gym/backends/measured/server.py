@@ -9,8 +9,7 @@ import ctypes
 import sys
 from typing import Any
 
-from placement_gym.backends.measured.engine import pack, unpack
-from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.engine import Reporter, pack, unpack
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import UserError

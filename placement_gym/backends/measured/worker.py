@@ -23,10 +23,10 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
+from placement_gym.backends.measured.engine import Reporter
 from placement_gym.backends.measured.interference import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, FloatArray, IntArray, UserError
