@@ -137,7 +137,7 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
 
 
 def test_parts_of_a_measurement_are_kept() -> None:
-    phased = Measurement(1.0, 2.0, parts_ms={"prefill_ms": 0.5, "token_ms": 0.25})
+    phased = Measurement(1.0, 2.0, 1.5, parts_ms={"prefill_ms": 0.5, "token_ms": 0.25})
     assert unpack(pack(phased)) == phased
 
 
