@@ -186,8 +186,8 @@ class Session:
         """Describe why a measurement is unreliable; empty if it is reliable."""
         if is_visible():
             return measurement.warning
-        warning = measurement.warning or self.describe_move(measurement)
-        return "; ".join(filter(None, [warning, describe_tail(measurement), describe_load()]))
+        moved = measurement.warning or self.describe_move(measurement)
+        return "; ".join(filter(None, [moved, describe_tail(measurement), describe_load()]))
 
     def describe_move(self, measurement: Measurement) -> str:
         """Describe how far the reference is from the session's median; empty if it is close."""
@@ -198,10 +198,8 @@ class Session:
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
         """Return whether the reference moved while the load average was low."""
-        if is_visible():
-            return False
-        warning = measurement.warning or self.describe_move(measurement)
-        return bool(warning) and not describe_load()
+        moved = measurement.warning or self.describe_move(measurement)
+        return bool(moved) and not is_visible() and not describe_load()
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
@@ -220,11 +218,6 @@ def settle_reference(measurement: Measurement) -> Measurement:
         if differs
         else measurement.warning,
     )
-
-
-def mark_busy(measurement: Measurement) -> Measurement:
-    """Add its warning to a measurement that belongs to no session."""
-    return replace(measurement, warning=Session().find_warning(measurement))
 
 
 def describe_tail(measurement: Measurement) -> str:

@@ -95,8 +95,7 @@ def error_of_steady(
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
     compared = [True] * len(expected) if steady is None else steady
-    pairs = zip(compress(outputs, compared), compress(expected, compared), strict=True)
-    return max((relative_error([array], [reference]) for array, reference in pairs), default=0.0)
+    return relative_error([*compress(outputs, compared)], [*compress(expected, compared)])
 
 
 def find_steady(

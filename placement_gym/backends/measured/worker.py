@@ -24,7 +24,7 @@ from placement_gym.backends.measured.candidate import (
     summarize,
 )
 from placement_gym.backends.measured.engine import Reporter
-from placement_gym.backends.measured.interference import mark_busy
+from placement_gym.backends.measured.interference import Session
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
@@ -189,7 +189,8 @@ class Worker:
             summarize(join_rounds(rounds), race, arm, self.problem)
             for arm, rounds in enumerate(compiled)
         ]
-        return [mark_busy(check_values(measurement)) for measurement in measurements]
+        # Each has the warning that it would have as the first of a session.
+        return [Session().keep(check_values(measurement)) for measurement in measurements]
 
     def run_round(
         self,
