@@ -172,10 +172,8 @@ def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolAr
         units: Groups of operators.
         operators: For each device, the names of the operators that it supports.
     """
-    graph = units.graph
+    graph, follows = units.graph, np.isin(units.graph.types, FOLLOWERS)
+    runs = [np.isin(graph.names, list(names)) | follows for names in operators]
     result = np.ones((len(units), len(operators)), dtype=np.bool_)
-    for column, supported_names in enumerate(map(set, operators)):
-        for index, (name, op_type) in enumerate(zip(graph.names, graph.types, strict=True)):
-            if name not in supported_names and op_type not in FOLLOWERS:
-                result[units.of_operator[index], column] = False
+    np.logical_and.at(result, units.of_operator, np.stack(runs, axis=1))
     return result
