@@ -88,10 +88,10 @@ class HeteroPartition:
         """Number of compiled submodels: a device alone takes the unchanged model."""
         return 1 if len(self.devices) == 1 else len(self.targets)
 
-    def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:
-        """(n_submodels,) device of each submodel of one model of a union, by number."""
+    def find_devices(self, graph: OpGraph, member: int) -> dict[str, DeviceSpec]:
+        """Name -> device, of each that one model of a union, by number, has submodels on."""
         own = np.unique(self.submodels[graph.model_of == member])
-        return [self.devices[self.targets[submodel]] for submodel in own.tolist()]
+        return {name: self.devices[name] for name in (self.targets[one] for one in own.tolist())}
 
     def list_names(self, n_devices: int) -> list[list[str]]:
         """(n_devices,) the names, aliases included, under which each device has submodels."""
@@ -154,11 +154,11 @@ def compile_members(
     """
     partitioned_model = model.clone()
     set_affinities(partitioned_model, graph, partition)
-    compiled = []
-    for member, part in enumerate(split_union(partitioned_model).values() or [partitioned_model]):
-        devices = {spec.name: spec for spec in partition.list_specs(graph, member)}
-        compiled.append(compile_by_affinity(core, part, devices))
-    return compiled
+    members = split_union(partitioned_model).values() or [partitioned_model]
+    return [
+        compile_by_affinity(core, part, partition.find_devices(graph, number))
+        for number, part in enumerate(members)
+    ]
 
 
 def compile_by_affinity(
