@@ -20,18 +20,15 @@ from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base import BoolArray, FloatArray
 
 Array = NDArray[Any]
-Arrays = Sequence[Array]
-Outputs = Mapping[int, Array]
-"""Index -> output, of those that are known."""
+Arrays = Mapping[int, Array]
+"""Index -> input or output, of those that are known."""
 Attributes = Mapping[str, Any]
-Error = Callable[[Arrays, Outputs, Attributes, float], float]
-"""The relative error of an operator's outputs, by their index, on the reference's inputs and with
-its attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
+Error = Callable[[Arrays, Arrays, Attributes, float], float]
+"""The relative error of an operator's outputs with its attributes, given the reference's inputs, or
+its outputs where the operator chooses inside; 0 or ``WRONG`` where it is no number, given a limit
+of the error of values."""
 WRONG = 1.0
 """The relative error of indices that no rounding explains."""
-ResultError = Callable[[Outputs, Outputs, Attributes, float], float]
-"""The relative error of a device's outputs, given those of the reference, with the operator's
-attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
 MIN_SHARE = 0.5
 """Elements, or rows, that have to be those of the reference. Hand-tuned. Behind the first other
 label a loop goes another way, and of candidates that score alike others fill all places."""
@@ -41,7 +38,7 @@ IMAGE, LABEL, SCORE, LEFT = range(4)
 """Columns of rows, of which the box is the last four."""
 
 
-def topk_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def topk_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Compare the values at chosen indices with the best, in their order if that is by value."""
     axis, indices = attributes["axis"], outputs[1].astype(np.int64)
     sign = 1.0 if attributes["mode"] == "min" else -1.0
@@ -64,8 +61,8 @@ def topk_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: 
 def comparison_error(compare: Callable[..., Any]) -> Error:
     """The error of a comparison: how far two values are apart where its result is another."""
 
-    def error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
-        first, second = (array.astype(np.float64) for array in inputs)
+    def error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
+        first, second = (inputs[index].astype(np.float64) for index in (0, 1))
         if outputs[0].shape != np.broadcast_shapes(first.shape, second.shape):
             return WRONG
         other = compare(first, second) != outputs[0].astype(np.bool_)
@@ -74,7 +71,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
     return error
 
 
-def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def convert_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """The distance of real numbers to the nearest that become these integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
@@ -86,7 +83,7 @@ def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limi
     return relative_to(values, np.maximum(low - values, values - high).clip(min=0.0))
 
 
-def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def nms_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Return 0 if errors of boxes and scores of up to ``limit`` explain what was selected.
 
     Sound for greedy suppression: no two selected boxes of a class overlap by more than the
@@ -94,8 +91,8 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     that does not score less, or as many as are allowed score no less; all within the limit.
     """
     # Limits that are left out are 0, as in OpenVINO. Each selected box exists and is named once.
-    boxes, scores = (array.astype(np.float64) for array in inputs[:2])
-    limits = [float(array.max()) for array in inputs[2:5]]
+    boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
+    limits = [float(inputs[index].max()) for index in (2, 3, 4) if index in inputs]
     most, max_overlap, min_score = (*limits, 0.0, 0.0, 0.0)[:3]
     selected = outputs[0].astype(np.int64)
     within = (selected >= 0) & (selected < [*scores.shape[:2], scores.shape[2]])
@@ -128,9 +125,9 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     return 0.0
 
 
-def rois_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def rois_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Compare picked boxes with the nearest of all, and the scores of these with the best."""
-    boxes, scores = (array.astype(np.float64) for array in inputs)
+    boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
     picked = outputs[0].astype(np.float64)[: len(scores)]
     apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]
     distance = np.maximum.reduce(apart)
@@ -193,7 +190,7 @@ class Rows:
     most: Sequence[str] = ()
 
     def find_error(
-        self, own: Outputs, outputs: Outputs, attributes: Attributes, limit: float
+        self, own: Arrays, outputs: Arrays, attributes: Attributes, limit: float
     ) -> float:
         """Return 0 if errors of scores and boxes of up to ``limit`` explain another set of rows.
 
@@ -218,7 +215,7 @@ class Rows:
                 return WRONG
         return WRONG if self.overlap and self.clash(found, attributes, slack) else 0.0
 
-    def read(self, outputs: Outputs) -> FloatArray:
+    def read(self, outputs: Arrays) -> FloatArray:
         """(n, 7) image, label, score and corners of the rows that are not padding."""
         table: dict[str, FloatArray] = {}
         for port, names in self.columns.items():
@@ -273,7 +270,7 @@ def corners_of(rows: FloatArray) -> FloatArray:
     return find_corners(rows[:, LEFT:], "corner")
 
 
-def share_error(own: Outputs, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def share_error(own: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Return 0 if enough elements are those of the reference, numbers within the limit.
 
     Where all labels are the same, nothing was chosen otherwise: it is the relative error of the
@@ -287,7 +284,7 @@ def share_error(own: Outputs, outputs: Outputs, attributes: Attributes, limit: f
     return 0.0 if min(shares, default=1.0) >= MIN_SHARE else WRONG
 
 
-def find_share(array: NDArray[Any], expected: NDArray[Any], limit: float) -> float:
+def find_share(array: Array, expected: Array, limit: float) -> float:
     """The share of elements that are equal, or near if they are real."""
     slack = limit * np.abs(expected).max(initial=0.0) if expected.dtype.kind == "f" else 0.0
     common = tuple(map(slice, np.minimum(array.shape, expected.shape)))
@@ -328,11 +325,8 @@ SUPPRESSIONS = {
 """Operators that return boxes -> how they return them."""
 LABELS = ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "Loop", "TensorIterator", "If")
 """Operators that are compared by the share of equal elements."""
-RESULT_ERRORS: Mapping[str, ResultError] = {
-    **{kind: rows.find_error for kind, rows in SUPPRESSIONS.items()},
-    **dict.fromkeys(LABELS, share_error),
-}
-"""By type of the operator; of control flow, if a choice is inside."""
+INSIDE = (*SUPPRESSIONS, *LABELS)
+"""Operators that choose inside; of control flow, if its body does."""
 ERRORS: Mapping[str, Error] = {
     "TopK": topk_error,
     "NonMaxSuppression": nms_error,
@@ -344,5 +338,7 @@ ERRORS: Mapping[str, Error] = {
     "LessEqual": comparison_error(np.less_equal),
     "Equal": comparison_error(np.equal),
     "NotEqual": comparison_error(np.not_equal),
+    **{kind: rows.find_error for kind, rows in SUPPRESSIONS.items()},
+    **dict.fromkeys(LABELS, share_error),
 }
 """By type of the operator."""
