@@ -28,7 +28,7 @@ from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
 from placement_gym.hardware import ALIASABLE, DeviceSpec
 from placement_gym.models import ModelSpec, is_model_file
 from placement_gym.problem import Problem, fits_allocations
-from placement_gym.workloads import check_inputs, make_request
+from placement_gym.workloads import check_inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -54,7 +54,9 @@ def build_measured_backend(
         # OpenVINO may crash while it reads or compiles the model: that must not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
-        model, inspection = load_and_inspect_here(spec, devices)
+        from placement_gym.backends.measured.inspector import read_and_inspect
+
+        model, inspection = read_and_inspect(spec, devices)
     units = group_inspected(model, spec, inspection)
     check_inputs(units.graph.request, model)
     supported = find_supported(units, inspection.operators)
@@ -126,17 +128,6 @@ def load_and_inspect(
         spec.load()  # raises the same error, without the worker's traceback
         raise
     return spec.load(), inspection
-
-
-def load_and_inspect_here(
-    spec: ModelSpec, devices: Sequence[DeviceSpec]
-) -> tuple[ov.Model, Inspection]:
-    """Load a model, and inspect it in this process."""
-    from placement_gym.backends.measured.inspector import inspect
-
-    model = spec.load()
-    request = make_request(model, spec.scenario, spec.inputs)
-    return model, inspect(model, devices, spec.fused, request=request)
 
 
 def inspect_and_group(spec: ModelSpec) -> Units:

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
+def read_and_inspect(
+    spec: ModelSpec,
+    devices: Sequence[DeviceSpec],
+    reporter: Reporter | None = None,
+    exclusive: bool = True,
+) -> tuple[ov.Model, Inspection]:
+    """Load a model, and inspect it in this process."""
+    model = spec.load()
+    request = make_request(model, spec.scenario, spec.inputs)
+    return model, inspect(model, devices, spec.fused, reporter, exclusive, request)
+
+
 def inspect(
     model: ov.Model,
     devices: Sequence[DeviceSpec],
@@ -121,12 +133,8 @@ class Inspector:
 
     def __call__(self, request: dict[str, Any]) -> str:
         self.reporter.on_heartbeat("reading the model")
-        spec = ModelSpec(**request["model"])
-        model, devices = spec.load(), unpack(request["devices"])
-        engine_request = make_request(model, spec.scenario, spec.inputs)
-        return pack(
-            inspect(model, devices, spec.fused, self.reporter, request["exclusive"], engine_request)
-        )
+        spec, devices = ModelSpec(**request["model"]), unpack(request["devices"])
+        return pack(read_and_inspect(spec, devices, self.reporter, request["exclusive"])[1])
 
 
 if __name__ == "__main__":
