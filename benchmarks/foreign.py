@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -79,7 +80,7 @@ def measure_halves(path: Path, **inputs: Any) -> Row:
     n_units = backend.problem.n_units
     measurement = backend.evaluate(2 * np.arange(n_units) // n_units)
     env.close()
-    return measurement.to_json()
+    return {name: value for name, value in asdict(measurement).items() if value is not None}
 
 
 def describe(name: str) -> Row:

@@ -21,8 +21,7 @@ from common import Row, describe_placement, run_benchmark
 from summaries import Tables
 
 from placement_gym.backends.measured import build_measured_backend, load_or_measure
-from placement_gym.backends.measured.in_flight import InFlight
-from placement_gym.backends.measured.throughput import ThroughputCompiler
+from placement_gym.backends.measured.throughput import InFlight, ThroughputCompiler
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.hardware import PRESETS, DeviceSpec
@@ -50,7 +49,7 @@ def measure(model: str, scenario: str | None) -> list[Row]:
     names = model.split("+")
     spec = ModelSpec(names, "fused", scenario=scenario)
     backend: Any = build_measured_backend(spec, PAIR, isolate=False)
-    worker = backend.engine.worker
+    worker = backend.engine
     split = exact_pipeline(backend.problem, load_or_measure(backend, quick=True))
     samples, arms = [], list[str]()
     for number in range(N_COMPILATIONS):
@@ -83,7 +82,7 @@ def measure(model: str, scenario: str | None) -> list[Row]:
 
 def compile_arms(worker: Worker, split: IntArray) -> dict[str, InFlight]:
     """Every arm by its name."""
-    compiler, problem = ThroughputCompiler(worker), worker.problem
+    compiler, problem = ThroughputCompiler(worker.host, worker.tolerance), worker.problem
 
     def compile_arm(
         assignment: IntArray, requests: int, specs: Sequence[DeviceSpec] = PAIR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,8 +19,6 @@ PENALTY = 10.0
 STEEPNESS = 9.0
 """Additional penalties of a placement whose bytes are all in excess. Hand-tuned: fewer excess bytes
 are better at every size."""
-OPTIONAL = ("requests", "streams", "models_ms")
-"""Fields that are None unless throughput was measured."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,12 @@ class Measurement:
         interference: Median share of the samples' time that other programs took; 0 if enough were
             calm. Without a ``warning`` it does not change which is faster, but it makes the size of
             the speed-up uncertain.
-        noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
-            usually have, as a fraction.
         parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
             that of the whole scenario: about ``prefill_ms``, and for each token ``token_ms``, the
             mean of its run; and ``handover_ms``, to copy the state, where prompts run under one
             placement and tokens under another.
-        requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
-            Latencies are then the time between two results.
+        requests: Requests in flight, where throughput was measured, else None; 0 for a placement
+            that failed. Latencies are then the time between two results.
         streams: Inferences that a device ran at a time, for throughput.
         models_ms: Median latency of each model of a union, for throughput: from the start of a
             request to its result, with ``requests`` rounds in flight.
@@ -82,7 +78,6 @@ class Measurement:
     repaired: bool = False
     warning: str = ""
     interference: float = 0.0
-    noise_floor: float = 0.0
     parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     streams: int | None = None
@@ -105,22 +100,6 @@ class Measurement:
     def excess_share(self) -> float:
         """Share of its bytes that no device has room for."""
         return self.excess_bytes / max(sum(self.memory_bytes), 1)
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields, for a file or another process; without those that do not apply."""
-        values = asdict(self).items()
-        return {key: value for key, value in values if value is not None or key not in OPTIONAL}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Measurement:
-        """The inverse of ``to_json``.
-
-        Raises:
-            TypeError: A field is missing or unknown.
-        """
-        arrays = ("memory_bytes", "held_bytes", "models_ms")
-        tuples = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
-        return cls(**{**values, **tuples})
 
     @classmethod
     def failed(

@@ -115,7 +115,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `best_single_ms`, `best_single_unlimited_ms` | fastest device, with and without limits |
     | `speedup`, `speedup_vs_best_single` | over the reference and the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
-    | `noise_floor` | typical noise of this session |
     | `warning` | why the measurement is too unreliable to compare, or `""` |
     | `interference` | fraction of the time that other programs took; 0 if enough was calm |
     | `n_submodels`, `n_submodels_expected` | submodels made, and submodels needed |

@@ -22,7 +22,6 @@ def make_info(
         "best_single_unlimited_ms": measurement.reference_ms / unlimited,
         "latency_p90_ms": measurement.latency_p90_ms,
         "noise": measurement.noise,
-        "noise_floor": measurement.noise_floor,
         "warning": join_warnings(measurement.warning, singles.warning),
         "interference": measurement.interference,
         "n_submodels": measurement.n_submodels,

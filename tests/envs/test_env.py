@@ -26,7 +26,7 @@ from placement_gym.problem import Placement
 NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {
     *("latency_ms", "reference_ms", "best_single_ms", "best_single_unlimited_ms", "speedup"),
-    *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor"),
+    *("speedup_vs_best_single", "latency_p90_ms", "noise"),
     *("warning", "interference"),
     *(
         "n_submodels",

@@ -92,7 +92,7 @@ class CliffEngine(MeasuredBackend):
     def __init__(
         self, problem: Problem, cliff: float = 1.0, protocol: TimingProtocol = QUICK
     ) -> None:
-        super().__init__(NO_ENGINE, problem, "hetero", protocol)
+        super().__init__(NO_ENGINE, problem, protocol=protocol)
         self.cliff = cliff
         self.measured: list[list[int]] = []
         ms = [[MS[device.kind] for device in problem.devices]] * N_UNITS

@@ -22,7 +22,7 @@ import numpy as np
 
 from placement_gym.backends.measured import TimingProtocol, candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
-from placement_gym.backends.measured.server import Json, Server
+from placement_gym.backends.measured.server import Server
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base.processes import Parent, serve
 
@@ -104,8 +104,7 @@ def corrupt(worker: Server, fault: str) -> Iterator[None]:
 
 def see(race: Race, ms: float) -> None:
     """Let a clock show the same for all arms, undisturbed."""
-    for rounds, value in ((race.compilations, ms), (race.shares, 0.0), (race.delays, 0.0)):
-        rounds.append(np.full((2, race.n_arms), value))
+    race.compilations.append(np.stack([np.full((2, race.n_arms), row) for row in (ms, 0.0, 0.0)]))
 
 
 @contextmanager
@@ -121,18 +120,18 @@ def no_room() -> Iterator[None]:
 
 
 class FaultyWorker(Server):
-    def answer(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        if method != "measure_once":
-            return super().answer(method, protocol, *arguments)
+    def answer(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        if question != "measure_once":
+            return super().answer(question, protocol, *arguments)
         with self.worker.lock():  # it strikes while it holds the lock
             self.worker.check_reference()
             fault = take_fault()
             strike(fault)
             with corrupt(self, fault):
-                return super().answer(method, protocol, *arguments)
+                return super().answer(question, protocol, *arguments)
 
 
-def make(start: Json, parent: Parent) -> Any:
+def make(start: dict[str, Any], parent: Parent) -> Any:
     return FaultyWorker(start, parent)
 
 

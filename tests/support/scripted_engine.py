@@ -28,7 +28,7 @@ class ScriptedEngine(MeasuredBackend):
     """
 
     def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
-        super().__init__(NO_ENGINE, diamond_problem(), "hetero")
+        super().__init__(NO_ENGINE, diamond_problem())
         self.answers = deque(answers)
         self.reference = reference
         self.log: list[str] = []

@@ -19,8 +19,8 @@ from placement_gym.backends.measured import (
     Reporter,
     TimingProtocol,
     build_measured_backend,
+    uses_aliases,
 )
-from placement_gym.backends.measured.engine import LocalEngine
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware import TESTBED, DeviceSpec, usable_cores
@@ -115,15 +115,16 @@ def measure_here(
     tolerance: float | None = None,
 ) -> MeasuredBackend:
     """A backend that measures everything in this process, finalists too."""
-    worker = Worker(core, model, problem, split, reporter, tolerance)
-    return MeasuredBackend(LocalEngine(worker), problem, split, protocol)
+    alias = uses_aliases(split, problem.devices)
+    worker = Worker(core, model, problem, alias, reporter, tolerance)
+    return MeasuredBackend(worker, problem, alias, protocol)
 
 
 def worker_of(backend: MeasuredBackend) -> Worker:
     """The worker of a backend in this process, with the backend's protocol."""
-    assert isinstance(backend.engine, LocalEngine)
-    backend.engine.worker.protocol = backend.protocol
-    return backend.engine.worker
+    assert isinstance(backend.engine, Worker)
+    backend.engine.protocol = backend.protocol
+    return backend.engine
 
 
 def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBackend:

@@ -1,7 +1,9 @@
 from .assembly import build_measured_backend as build_measured_backend
 from .assembly import find_supported as find_supported
 from .assembly import inspect_and_group as inspect_and_group
+from .assembly import uses_aliases as uses_aliases
 from .backend import MeasuredBackend as MeasuredBackend
+from .engine import Reporter as Reporter
 from .hetero import HeteroPartition as HeteroPartition
 from .hetero import collect_properties as collect_properties
 from .hetero import compile_partition as compile_partition
@@ -19,8 +21,6 @@ from .profile import check_several as check_several
 from .profile import holds_model as holds_model
 from .profile import n_measurements as n_measurements
 from .profile import sample_fit_placements as sample_fit_placements
-from .recipe import uses_aliases as uses_aliases
-from .reporter import Reporter as Reporter
 from .stages import StagedModel as StagedModel
 from .stages import StagedRequest as StagedRequest
 from .stages import compile_cut as compile_cut

@@ -10,22 +10,30 @@ import numpy as np
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.engine import (
     TIMEOUT_S,
-    Engine,
     EngineProcess,
     Inspection,
     inspect_in_new_process,
 )
-from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import BoolArray, UserError, check_positive, name_first, warn_user
+from placement_gym.base import (
+    SPLITS,
+    BoolArray,
+    UserError,
+    check_choice,
+    check_positive,
+    name_first,
+    warn_user,
+)
 from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
-from placement_gym.hardware import DeviceSpec
+from placement_gym.hardware import ALIASABLE, DeviceSpec
 from placement_gym.models import ModelSpec, is_model_file
 from placement_gym.problem import Problem, fits_allocations
-from placement_gym.workloads import check_inputs, make_request
+from placement_gym.workloads import check_inputs
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.problem.costs import CostTable
 
 
 def build_measured_backend(
@@ -41,36 +49,51 @@ def build_measured_backend(
     """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
     if tolerance is not None:
         check_positive("tolerance", tolerance)
-    restrict = parse_constraints(constraints)
+    restrict, alias = parse_constraints(constraints), uses_aliases(split, devices)
     if isolate:
         # OpenVINO may crash while it reads or compiles the model: that must not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
-        model, inspection = load_and_inspect_here(spec, devices)
+        from placement_gym.backends.measured.inspector import read_and_inspect
+
+        model, inspection = read_and_inspect(spec, devices)
     units = group_inspected(model, spec, inspection)
     check_inputs(units.graph.request, model)
     supported = find_supported(units, inspection.operators)
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
     problem = restrict(Problem(units, devices, supported))
-    # The worker builds the problem again from the spec and the recipe, also after a crash.
-    process = EngineProcess(
-        spec.with_loaded_model(model), Recipe.from_problem(problem, split, tolerance), timeout_s
-    )
-    engine = process if isolate else host_here(model, problem, split, tolerance, process)
-    return MeasuredBackend(engine, problem, split, protocol)
-
-
-def host_here(
-    model: ov.Model, problem: Problem, split: str, tolerance: float | None, process: EngineProcess
-) -> Engine:
-    """An engine in this process, whose finalists are measured in another one."""
+    spec = spec.with_loaded_model(model)
+    process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
+    if isolate:
+        return MeasuredBackend(process, problem, alias, protocol, process, measure_costs)
     import openvino as ov
 
-    from placement_gym.backends.measured.engine import LocalEngine
     from placement_gym.backends.measured.worker import Worker
 
-    worker = Worker(ov.Core(), model, problem, split, tolerance=tolerance)
-    return LocalEngine(worker, finals_engine=process)
+    worker = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
+    return MeasuredBackend(worker, problem, alias, protocol, process, measure_costs)
+
+
+def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
+    """Return whether a split mode gives alias names to the devices that can have them.
+
+    Raises:
+        ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
+    """
+    check_choice("split", split, SPLITS)
+    unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
+    if split == "alias" and unaliasable:
+        raise UserError(
+            f"{unaliasable} cannot be given a second name: use split='hetero' or 'auto'"
+        )
+    return split != "hetero"
+
+
+def measure_costs(backend: MeasuredBackend) -> CostTable:
+    """Load or measure the profile of ``MeasuredBackend.cost_table``."""
+    from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+    return load_or_measure(backend, quick=True)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
@@ -107,17 +130,6 @@ def load_and_inspect(
     return spec.load(), inspection
 
 
-def load_and_inspect_here(
-    spec: ModelSpec, devices: Sequence[DeviceSpec]
-) -> tuple[ov.Model, Inspection]:
-    """Load a model, and inspect it in this process."""
-    from placement_gym.backends.measured.inspector import inspect
-
-    model = spec.load()
-    request = make_request(model, spec.scenario, spec.inputs)
-    return model, inspect(model, devices, spec.fused, request=request)
-
-
 def inspect_and_group(spec: ModelSpec) -> Units:
     """Group the operators of a model that OpenVINO has to compile or to run for that.
 
@@ -151,10 +163,8 @@ def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolAr
         units: Groups of operators.
         operators: For each device, the names of the operators that it supports.
     """
-    graph = units.graph
+    graph, follows = units.graph, np.isin(units.graph.types, FOLLOWERS)
+    runs = [np.isin(graph.names, list(names)) | follows for names in operators]
     result = np.ones((len(units), len(operators)), dtype=np.bool_)
-    for column, supported_names in enumerate(map(set, operators)):
-        for index, (name, op_type) in enumerate(zip(graph.names, graph.types, strict=True)):
-            if name not in supported_names and op_type not in FOLLOWERS:
-                result[units.of_operator[index], column] = False
+    np.logical_and.at(result, units.of_operator, np.stack(runs, axis=1))
     return result

@@ -13,52 +13,55 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from placement_gym.backends import Batch, EngineFailureError, Measurement
-from placement_gym.backends.measured.engine import Engine, OnRounds
+from placement_gym.backends.measured.engine import EngineProcess, OnRounds
 from placement_gym.backends.measured.interference import Session, settle_reference
-from placement_gym.backends.measured.recipe import uses_aliases
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
+    from placement_gym.backends.measured.worker import Worker
     from placement_gym.problem.costs import CostTable
 
 T = TypeVar("T")
 
 
 class MeasuredBackend:
-    """A ``Backend`` on an engine that may refuse, hang, die or report invalid latencies.
+    """A ``Backend`` on OpenVINO, which may refuse, hang, die or report invalid latencies.
 
     ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
     or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
     fails too. Finalists are measured in a process that has measured nothing before.
 
     Args:
-        engine: Compiles and times placements.
+        engine: Compiles and times placements: a worker in a process, or in this one, for debugging
+            and for extensions that it has loaded.
         problem: Units and devices.
-        split: See ``placement_gym.compile_model``.
+        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         protocol: How often things run.
+        finals_engine: Copies of it measure finalists: caches, threads and memory of a process that
+            has measured differ from those of a program that serves a placement. None leaves them
+            to ``engine``.
+        measure_costs: Measures ``cost_table``.
 
     Attributes:
-        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
         session: Findings of earlier measurements.
         on_rounds: See ``OnRounds``.
         owns_engine: Whether ``close`` ends the engine.
-
-    Raises:
-        UserError: Unknown split, or one that the devices do not allow.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineProcess | Worker,
         problem: Problem,
-        split: str = "auto",
+        alias: bool = False,
         protocol: TimingProtocol | None = None,
+        finals_engine: EngineProcess | None = None,
+        measure_costs: Callable[[MeasuredBackend], CostTable] | None = None,
     ) -> None:
-        self.engine, self.problem = engine, problem
-        self.alias = uses_aliases(split, problem.devices)
+        self.engine, self.problem, self.alias = engine, problem, alias
         self.protocol = protocol or TimingProtocol()
+        self.finals_engine, self.measure_costs = finals_engine, measure_costs
         self.session = Session()
         self.on_rounds: OnRounds | None = None
         self.owns_engine = True
@@ -67,9 +70,9 @@ class MeasuredBackend:
         """The same engine with another protocol; with another objective also a new session."""
         backend = copy(self)
         backend.protocol, backend.on_rounds, backend.owns_engine = protocol, None, False
-        backend.__dict__.pop("reference_ms", None)
         if protocol.objective != self.objective:
             backend.session = Session()
+            backend.__dict__.pop("reference_ms", None)
         return backend
 
     def ask(self, question: str, *arguments: Any) -> Any:
@@ -95,12 +98,12 @@ class MeasuredBackend:
     @cached_property
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first needed."""
-        return float(self.ask_again("reference_ms"))
+        return self.ask_again("reference_ms")
 
     @cached_property
     def tolerance(self) -> float:
         """Largest relative error of outputs beyond which a placement is infeasible."""
-        return float(self.ask_again("tolerance"))
+        return self.ask_again("tolerance")
 
     @cached_property
     def steady(self) -> list[bool]:
@@ -108,12 +111,12 @@ class MeasuredBackend:
 
         Of others, which depend on random numbers, only shapes are compared.
         """
-        return list(self.ask_again("steady"))
+        return self.ask_again("steady")
 
     @cached_property
     def comparison_rules(self) -> list[str]:
         """Lines that describe how outputs behind choices are compared; see ``ChoosingModel``."""
-        return list(self.ask_again("comparison_rules"))
+        return self.ask_again("comparison_rules")
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
@@ -125,8 +128,7 @@ class MeasuredBackend:
         Raises:
             EngineFailureError: It failed; its kind says what follows.
         """
-        measured: Measurement = self.ask("measure_once", assignment, rival)
-        return measured
+        return self.ask("measure_once", assignment, rival)
 
     def check_reference(self) -> None:
         """Compile the reference device unless that is done, and check its outputs.
@@ -144,7 +146,7 @@ class MeasuredBackend:
             UserError: The reference device computes the model wrong.
             EngineFailureError: It does not run.
         """
-        return float(self.ask("output_error", assignment))
+        return self.ask("output_error", assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         """(n_operators,) relative errors of operators on a device, one by one.
@@ -159,7 +161,7 @@ class MeasuredBackend:
             EngineFailureError: They do not run.
             UserError: The reference device computes the model wrong.
         """
-        return np.array(self.ask("operator_errors", device, selected), dtype=np.float64)
+        return self.ask("operator_errors", device, selected)
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """(n_operators,) median ms of each operator on a device alone, by its counters.
@@ -168,11 +170,11 @@ class MeasuredBackend:
             device: Index of the device.
             prefill: Of a model with state, its prefill alone instead of the whole scenario.
         """
-        return np.array(self.ask_again("measure_operators", device, prefill), dtype=np.float64)
+        return self.ask_again("measure_operators", device, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
-        return np.array(self.ask_again("own_choice", plugin), dtype=np.int64)
+        return self.ask_again("own_choice", plugin)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``.
@@ -180,11 +182,15 @@ class MeasuredBackend:
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        with self.engine.start_fresh(self.on_rounds) as engine:
-            backend = copy(self)
-            backend.engine = engine
-            measured: list[Measurement] = backend.ask_again("remeasure", list(assignments))
-            return measured
+        backend = copy(self)
+        if self.finals_engine is not None:
+            backend.engine = process = copy(self.finals_engine)
+            process.on_rounds = self.on_rounds
+        try:
+            return backend.ask_again("remeasure", list(assignments))
+        finally:
+            if backend.engine is not self.engine:
+                backend.engine.restart()
 
     def restart(self) -> None:
         """Drop what the engine holds, and its process if it has one; a question starts it again."""
@@ -235,7 +241,7 @@ class MeasuredBackend:
         if earlier_error is not None:
             return self.failure(earlier_error, assignment)
         try:
-            measured = self.measure_and_recheck(assignment)
+            return self.measure_and_recheck(assignment)
         except EngineFailureError as error:
             if not error.policy.is_result:
                 raise
@@ -243,7 +249,6 @@ class MeasuredBackend:
                 self.check_reference()  # raises if the engine fails on every placement
                 self.session.failures[assignment.tobytes()] = str(error)
             return self.failure(str(error), assignment)
-        return measured
 
     def measure_and_recheck(self, assignment: IntArray) -> Measurement:
         """Measure, and repeat the measurement once if the reference has moved."""
@@ -293,7 +298,7 @@ class MeasuredBackend:
         excess, held = int(self.problem.memory.excess(device_bytes).sum()), device_bytes.tolist()
         measurement = Measurement.failed(error, self.reference_ms, traffic, tuple(held), excess)
         extra_fields = self.protocol.goal.describe_failure(self.problem.units.graph.request)
-        return replace(measurement, noise_floor=self.session.noise_floor, **extra_fields)
+        return replace(measurement, **extra_fields)
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)
@@ -311,6 +316,5 @@ class MeasuredBackend:
 
         On three models optima of quick profiles were as fast as those of full ones, measured.
         """
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self, quick=True)
+        assert self.measure_costs is not None, "this backend was made without a profile"
+        return self.measure_costs(self)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
+from placement_gym.backends.measured.engine import Reporter
 from placement_gym.backends.measured.hetero import (
+    HeldBytes,
     HeteroPartition,
+    check_held,
     compile_partition,
     count_submodels,
+    watch_memory,
 )
 from placement_gym.backends.measured.interference import describe_interference
 from placement_gym.backends.measured.timing import Race
@@ -26,6 +28,7 @@ from placement_gym.problem import Problem
 from placement_gym.workloads import (
     Inferences,
     Inputs,
+    Outputs,
     PhasedModel,
     PhasedRun,
     Request,
@@ -35,43 +38,35 @@ from placement_gym.workloads import (
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.reporter import Reporter
-    from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
-
-class HostedModel(Protocol):
+@dataclass
+class HostedModel:
     """A model with its inputs and devices, on OpenVINO in this process.
 
     Attributes:
+        core: Knows the devices of ``problem``.
+        model: As ``load_model`` returns it; not changed.
+        problem: Units of ``model``, and devices.
         alias: True if devices get alias names, so that HETERO keeps submodels apart.
-        request: The inferences that are timed together.
         samples: (n_samples, n_inferences) inputs; the first sample is timed.
         reporter: Receives every step.
-        protocol: How often things run.
     """
 
     core: ov.Core
     model: ov.Model
     problem: Problem
     alias: bool
-    request: Request
     samples: list[list[Inputs]]
     reporter: Reporter
-    protocol: TimingProtocol
 
     @property
-    def tolerance(self) -> float:
-        """Largest relative error of outputs beyond which a placement is infeasible."""
+    def request(self) -> Request:
+        """The inferences that are timed together."""
+        return self.problem.units.graph.request
 
-    @property
-    def reference(self) -> CompiledPlacement:
-        """The reference device alone."""
-
-    def compile(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement, set the inputs and run it once."""
-
-    def run_variant(self, model: ov.Model, assignment: IntArray) -> list[NDArray[Any]]:
-        """Run a placement of the model with more outputs, one request alone."""
+    def beat(self, step: str) -> None:
+        """Report a step as it begins."""
+        self.reporter.on_heartbeat(step)
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Compilation:
     transfer_bytes: int
     memory_bytes: tuple[int, ...]
     compile_s: float
-    held_bytes: tuple[int | None, ...] = ()
+    held_bytes: HeldBytes = ()
     parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     streams: int | None = None
@@ -108,7 +103,7 @@ class CompiledPlacement:
         """Restart the timing of parts."""
         self.inferences.forget()
 
-    def outputs(self) -> list[NDArray[Any]]:
+    def outputs(self) -> Outputs:
         return self.inferences.outputs()
 
     def summarize(self) -> Compilation:
@@ -127,37 +122,35 @@ def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacem
     Raises:
         CompileError: OpenVINO refused the placement.
     """
-    beat, samples = host.reporter.on_heartbeat, host.samples
-    beat("compiling")
+    host.beat("compiling")
     parts = [compile_placement(host, placement) for placement in np.atleast_2d(assignment)]
-    beat("the first inference")
-    (compiled, facts, watch), *_ = parts
+    host.beat("the first inference")
+    (compiled, facts, find_held), *_ = parts
     inferences: Inferences
     if assignment.ndim == 2:
         phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
-        inferences = PhasedRun(host.request.find_parts, phased, samples, beat)
+        inferences = PhasedRun(host.request.find_parts, phased, host.samples, host.beat)
         facts = join_phases(host.problem, assignment, [facts for _, facts, _ in parts])
     else:
         request = compiled.create_infer_request()
-        inferences = start_inferences(host.request, request, samples, beat)
+        inferences = start_inferences(host.request, request, host.samples, host.beat)
     # Memory is read after an inference, which allocates what it needs.
-    facts = replace(facts, held_bytes=watch.held_bytes())
+    facts = replace(facts, held_bytes=find_held())
     check_held(host.problem, facts.memory_bytes, facts.held_bytes)
     return CompiledPlacement(inferences, facts)
 
 
 def compile_placement(
     host: HostedModel, assignment: IntArray
-) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
-    """Compile one placement; see ``compile_candidate``."""
+) -> tuple[ov.CompiledModel, Compilation, Callable[[], HeldBytes]]:
+    """Compile one placement; see ``compile_candidate``, and ``watch_memory`` for the last."""
     start_s, problem = perf_counter(), host.problem
     graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
     partition = HeteroPartition.from_assignment(
         graph, operator_devices, problem.devices, host.alias
     )
     register(host.core, tuple(partition.devices.values()))
-    names = tuple(partition.names_of(device) for device in range(len(problem.devices)))
-    watch = MemoryWatch.start(host.core, names)
+    find_held = watch_memory(host.core, partition.list_names(len(problem.devices)))
     compiled = compile_partition(host.core, host.model, graph, partition)
     facts = Compilation(
         count_submodels(compiled),
@@ -166,7 +159,7 @@ def compile_placement(
         tuple(problem.memory_bytes(assignment).tolist()),
         perf_counter() - start_s,
     )
-    return compiled, facts, watch
+    return compiled, facts, find_held
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:

@@ -1,32 +1,44 @@
-"""Errors of choices: how far the values that were chosen are from those that should have been.
+"""Errors of choices: how far what was chosen is from what should have been, by type of operator.
 
 A device of lower precision may choose another one of two values that are nearly equal. That its
 indices differ then is no error: the values at these indices, computed by the reference, decide.
+Operators that choose inside return no index of what they picked. Their results are compared with
+those of the reference for the same inputs: as sets of rows where these are boxes, by the share of
+equal elements where labels come out of a loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base import FloatArray
+from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.base import BoolArray, FloatArray
 
 Array = NDArray[Any]
-Arrays = Sequence[Array]
-Outputs = Mapping[int, Array]
-"""Index -> output, of those that are known."""
+Arrays = Mapping[int, Array]
+"""Index -> input or output, of those that are known."""
 Attributes = Mapping[str, Any]
-Error = Callable[[Arrays, Outputs, Attributes, float], float]
-"""The relative error of an operator's outputs, by their index, on the reference's inputs and with
-its attributes; 0 or ``WRONG`` where it is no number, given a limit of the error of values."""
+Error = Callable[[Arrays, Arrays, Attributes, float], float]
+"""The relative error of an operator's outputs with its attributes, given the reference's inputs, or
+its outputs where the operator chooses inside; 0 or ``WRONG`` where it is no number, given a limit
+of the error of values."""
 WRONG = 1.0
 """The relative error of indices that no rounding explains."""
+MIN_SHARE = 0.5
+"""Elements, or rows, that have to be those of the reference. Hand-tuned. Behind the first other
+label a loop goes another way, and of candidates that score alike others fill all places."""
+BOX = ("left", "top", "right", "bottom")
+COLUMNS = ("image", "label", "score", *BOX)
+IMAGE, LABEL, SCORE, LEFT = range(4)
+"""Columns of rows, of which the box is the last four."""
 
 
-def topk_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def topk_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Compare the values at chosen indices with the best, in their order if that is by value."""
     axis, indices = attributes["axis"], outputs[1].astype(np.int64)
     sign = 1.0 if attributes["mode"] == "min" else -1.0
@@ -49,8 +61,8 @@ def topk_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: 
 def comparison_error(compare: Callable[..., Any]) -> Error:
     """The error of a comparison: how far two values are apart where its result is another."""
 
-    def error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
-        first, second = (array.astype(np.float64) for array in inputs)
+    def error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
+        first, second = (inputs[index].astype(np.float64) for index in (0, 1))
         if outputs[0].shape != np.broadcast_shapes(first.shape, second.shape):
             return WRONG
         other = compare(first, second) != outputs[0].astype(np.bool_)
@@ -59,7 +71,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
     return error
 
 
-def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def convert_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """The distance of real numbers to the nearest that become these integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
@@ -71,7 +83,7 @@ def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limi
     return relative_to(values, np.maximum(low - values, values - high).clip(min=0.0))
 
 
-def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def nms_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Return 0 if errors of boxes and scores of up to ``limit`` explain what was selected.
 
     Sound for greedy suppression: no two selected boxes of a class overlap by more than the
@@ -79,8 +91,8 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     that does not score less, or as many as are allowed score no less; all within the limit.
     """
     # Limits that are left out are 0, as in OpenVINO. Each selected box exists and is named once.
-    boxes, scores = (array.astype(np.float64) for array in inputs[:2])
-    limits = [float(array.max()) for array in inputs[2:5]]
+    boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
+    limits = [float(inputs[index].max()) for index in (2, 3, 4) if index in inputs]
     most, max_overlap, min_score = (*limits, 0.0, 0.0, 0.0)[:3]
     selected = outputs[0].astype(np.int64)
     within = (selected >= 0) & (selected < [*scores.shape[:2], scores.shape[2]])
@@ -113,9 +125,9 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
     return 0.0
 
 
-def rois_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
+def rois_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
     """Compare picked boxes with the nearest of all, and the scores of these with the best."""
-    boxes, scores = (array.astype(np.float64) for array in inputs)
+    boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
     picked = outputs[0].astype(np.float64)[: len(scores)]
     apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]
     distance = np.maximum.reduce(apart)
@@ -158,6 +170,163 @@ def relative_to(values: Array, difference: Array) -> float:
     return float(np.abs(difference).max(initial=0.0) / scale)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows that an operator returns which suppresses boxes, one for each that is left.
+
+    Attributes:
+        columns: Names of the columns of its outputs, by their index.
+        counts: The output that counts the rows of each image, if any does.
+        overlap: The attribute above which boxes of a label that overlap are dropped; empty where
+            they score less instead.
+        thresholds: The attributes below which scores are dropped.
+        most: The attributes that limit the rows of an image, or of one of its labels.
+    """
+
+    columns: Mapping[int, Sequence[str]]
+    counts: int = -1
+    overlap: str = ""
+    thresholds: Sequence[str] = ()
+    most: Sequence[str] = ()
+
+    def find_error(
+        self, own: Arrays, outputs: Arrays, attributes: Attributes, limit: float
+    ) -> float:
+        """Return 0 if errors of scores and boxes of up to ``limit`` explain another set of rows.
+
+        Rows are the same if the label is, and score and box within the limit. One that only one
+        side has is explained by the other side: it scores as much as the threshold, or no more than
+        one that it overlaps, or than the last of as many as are allowed. Of explained ones there
+        may be as many as of the same. No two rows of a label overlap by more than the threshold.
+        """
+        found, expected = self.read(outputs), self.read(own)
+        slack = limit * np.abs(expected).max(axis=0, initial=0.0)
+        slack[[IMAGE, LABEL]], slack[LEFT:] = 0.0, slack[LEFT:].max()
+        near = np.ones((len(found), len(expected)), np.bool_)
+        for column, allowed in enumerate(slack):
+            near &= np.abs(found[:, None, column] - expected[:, column]) <= allowed
+        for rows, others, has_near in (
+            (found, expected, near.any(axis=1)),
+            (expected, found, near.any(axis=0)),
+        ):
+            alone = rows[~has_near]
+            few = len(alone) <= np.ceil((1.0 - MIN_SHARE) * len(rows))
+            if not few or not self.explain(alone, others, attributes, limit, slack).all():
+                return WRONG
+        return WRONG if self.overlap and self.clash(found, attributes, slack) else 0.0
+
+    def read(self, outputs: Arrays) -> FloatArray:
+        """(n, 7) image, label, score and corners of the rows that are not padding."""
+        table: dict[str, FloatArray] = {}
+        for port, names in self.columns.items():
+            if port in outputs:
+                values = outputs[port].astype(np.float64).reshape(-1, len(names))
+                table |= dict(zip(names, values.T, strict=True))
+        zeros = np.zeros_like(next(iter(table.values())))
+        rows = np.stack([table.get(name, zeros) for name in COLUMNS], axis=1)
+        # The first image below 0 ends all rows; others that are not used are -1, or all zero.
+        used = np.logical_and.accumulate(rows[:, IMAGE] >= 0.0) & (rows[:, LABEL] >= 0.0)
+        rows = rows[used & rows[:, SCORE:].any(axis=1)]
+        counts = outputs.get(self.counts, np.zeros(0, np.int64))
+        if counts.sum() == len(rows):
+            rows[:, IMAGE] = np.repeat(np.arange(len(counts)), counts)
+        return rows
+
+    def explain(
+        self,
+        alone: FloatArray,
+        others: FloatArray,
+        attributes: Attributes,
+        limit: float,
+        slack: FloatArray,
+    ) -> BoolArray:
+        """(n_alone,) whether rounding explains that the other side lacks a row."""
+        score, slack_of_score = alone[:, SCORE], slack[SCORE]
+        explained = np.zeros(len(alone), np.bool_)
+        for name in self.thresholds:
+            explained |= np.abs(score - attributes[name]) <= slack_of_score
+        # An overlap of less than the limit changes a score by less.
+        least = attributes[self.overlap] if self.overlap else limit
+        _, overlap = bound_overlaps(corners_of(others), corners_of(alone), slack[LEFT:].max())
+        image = others[:, None, IMAGE] == alone[:, IMAGE]
+        label = image & (others[:, None, LABEL] == alone[:, LABEL])
+        no_less = others[:, None, SCORE] >= score - 2 * slack_of_score
+        explained |= (label & no_less & (overlap >= least)).any(axis=0)
+        limits = [limit for name in self.most for limit in np.ravel(attributes[name]) if limit > 0]
+        for rivals in (image, label):
+            full = rivals.sum(axis=0) >= min(limits, default=np.inf)
+            explained |= full & (no_less | ~rivals).all(axis=0)
+        return explained
+
+    def clash(self, rows: FloatArray, attributes: Attributes, slack: FloatArray) -> bool:
+        """Return whether two rows of a label overlap by more than allowed."""
+        corners = corners_of(rows)
+        overlap, _ = bound_overlaps(corners, corners, slack[LEFT:].max())
+        same = (rows[:, None, : LABEL + 1] == rows[:, : LABEL + 1]).all(axis=2)
+        return bool((np.triu(same, 1) & (overlap > attributes[self.overlap])).any())
+
+
+def corners_of(rows: FloatArray) -> FloatArray:
+    return find_corners(rows[:, LEFT:], "corner")
+
+
+def share_error(own: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
+    """Return 0 if enough elements are those of the reference, numbers within the limit.
+
+    Where all labels are the same, nothing was chosen otherwise: it is the relative error of the
+    numbers. Of other sizes, what both have is compared, from the first element of each axis.
+    """
+    pairs = [(array, own[port]) for port, array in outputs.items() if port in own]
+    labels = [pair for pair in pairs if pair[1].dtype.kind != "f"]
+    if labels and all(np.array_equal(*pair) for pair in labels):
+        return max(relative_error([array], [expected]) for array, expected in pairs)
+    shares = [find_share(array, expected, limit) for array, expected in pairs]
+    return 0.0 if min(shares, default=1.0) >= MIN_SHARE else WRONG
+
+
+def find_share(array: Array, expected: Array, limit: float) -> float:
+    """The share of elements that are equal, or near if they are real."""
+    slack = limit * np.abs(expected).max(initial=0.0) if expected.dtype.kind == "f" else 0.0
+    common = tuple(map(slice, np.minimum(array.shape, expected.shape)))
+    same = np.abs(array[common].astype(np.float64) - expected[common].astype(np.float64)) <= slack
+    return float(same.sum() / max(array.size, expected.size, 1))
+
+
+MULTICLASS = {0: ("label", "score", *BOX)}
+SUPPRESSIONS = {
+    "MulticlassNms": Rows(
+        MULTICLASS, 2, "iou_threshold", ["score_threshold"], ["keep_top_k", "nms_top_k"]
+    ),
+    "MatrixNms": Rows(
+        MULTICLASS, 2, "", ["score_threshold", "post_threshold"], ["keep_top_k", "nms_top_k"]
+    ),
+    "DetectionOutput": Rows(
+        {0: ("image", "label", "score", *BOX)},
+        overlap="nms_threshold",
+        thresholds=["confidence_threshold"],
+        most=["keep_top_k", "top_k"],
+    ),
+    "Proposal": Rows(
+        {0: ("image", *BOX), 1: ("score",)}, overlap="nms_thresh", most=["post_nms_topn"]
+    ),
+    "GenerateProposals": Rows(
+        {0: BOX, 1: ("score",)}, 2, overlap="nms_threshold", most=["post_nms_count"]
+    ),
+    "ExperimentalDetectronGenerateProposalsSingleImage": Rows(
+        {0: BOX, 1: ("score",)}, overlap="nms_threshold", most=["post_nms_count"]
+    ),
+    "ExperimentalDetectronDetectionOutput": Rows(
+        {0: BOX, 1: ("label",), 2: ("score",)},
+        overlap="nms_threshold",
+        thresholds=["score_threshold"],
+        most=["max_detections_per_image", "post_nms_count"],
+    ),
+}
+"""Operators that return boxes -> how they return them."""
+LABELS = ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "Loop", "TensorIterator", "If")
+"""Operators that are compared by the share of equal elements."""
+INSIDE = (*SUPPRESSIONS, *LABELS)
+"""Operators that choose inside; of control flow, if its body does."""
 ERRORS: Mapping[str, Error] = {
     "TopK": topk_error,
     "NonMaxSuppression": nms_error,
@@ -169,5 +338,7 @@ ERRORS: Mapping[str, Error] = {
     "LessEqual": comparison_error(np.less_equal),
     "Equal": comparison_error(np.equal),
     "NotEqual": comparison_error(np.not_equal),
+    **{kind: rows.find_error for kind, rows in SUPPRESSIONS.items()},
+    **dict.fromkeys(LABELS, share_error),
 }
 """By type of the operator."""

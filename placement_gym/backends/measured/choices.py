@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
+from placement_gym.backends.measured.choice_errors import ERRORS, INSIDE, LABELS, WRONG
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
-from placement_gym.backends.measured.result_errors import LABELS, RESULT_ERRORS
 from placement_gym.base import join_words
 from placement_gym.graph import list_inside
 from placement_gym.workloads import Inputs, Outputs
@@ -62,7 +61,7 @@ class Choice:
     def find(cls, node: ov.Node) -> Choice | None:
         """The choice that a node makes, if it makes one by real numbers and others read it."""
         name, kind, inputs = node.get_friendly_name(), node.get_type_name(), node.inputs()
-        if kind in RESULT_ERRORS:
+        if kind in INSIDE:
             inside = list(list_inside(node))
             if inside and all(cls.find(one) is None for one in inside):
                 return None
@@ -97,21 +96,20 @@ class Choice:
     @property
     def is_inside(self) -> bool:
         """True if it returns no index of what it picked."""
-        return self.kind in RESULT_ERRORS
+        return self.kind in INSIDE
 
     def find_error(
         self, values: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
     ) -> float:
         """The relative error of its outputs, given the values of ``sources``.
 
-        See ``choice_errors`` and ``result_errors``.
+        See ``choice_errors``.
         """
         outputs = {port: self.drop_free(array) for port, array in outputs.items()}
+        indices = self.ports if self.is_inside else range(len(values))
+        known = dict(zip(indices, values, strict=True))
         try:
-            if self.is_inside:
-                own = dict(zip(self.ports, values, strict=True))
-                return RESULT_ERRORS[self.kind](own, outputs, self.attributes, limit)
-            return ERRORS[self.kind](values, outputs, self.attributes, limit)
+            return ERRORS[self.kind](known, outputs, self.attributes, limit)
         except ValueError:  # of other shapes
             return WRONG
 

@@ -39,7 +39,9 @@ message. Hand-tuned. Counters cost time themselves; on the CPU their sum is with
 latency."""
 
 
-def measure_operator_times(host: HostedModel, device: int, prefill: bool = False) -> FloatArray:
+def measure_operator_times(
+    host: HostedModel, device: int, n_inferences: int, prefill: bool = False
+) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     See ``give_to_operators``. A message informs the user of time that belongs to no operator, and
@@ -48,20 +50,19 @@ def measure_operator_times(host: HostedModel, device: int, prefill: bool = False
     Args:
         host: The model, its inputs and the devices. Times are sums over a request.
         device: Index of the device.
+        n_inferences: Counted ones.
         prefill: Time the first inference of a request alone.
     """
     graph, spec = host.problem.units.graph, host.problem.devices[device]
-    steps, beat = host.samples[0][:1] if prefill else host.samples[0], host.reporter.on_heartbeat
+    steps = host.samples[0][:1] if prefill else host.samples[0]
     # Counters cost time: no latency is ever measured by a model compiled like this.
-    beat("compiling with counters")
+    host.beat("compiling with counters")
     # Each stream has its own counters, and any of them may run an inference.
     alone = spec.with_streams(1) if spec.host else spec
     compiled = compile_on(host.core, host.model, alone, "the model", {"PERF_COUNT": True})
-    counted = CountedRequest(compiled.create_infer_request(), averaged=spec.host, beat=beat)
+    counted = CountedRequest(compiled.create_infer_request(), spec.host, host.beat)
     counted.run(steps[:1])
-    latency_ms, times_ms = time_primitives(
-        counted, host.request.repeat(steps), host.protocol.counter_inferences
-    )
+    latency_ms, times_ms = time_primitives(counted, host.request.repeat(steps), n_inferences)
     times, unowned_ms = give_to_operators(graph, times_ms, members_of_primitives(compiled))
     message = describe_unexplained(float(times.sum()), unowned_ms, latency_ms)
     if message:

@@ -1,83 +1,87 @@
-"""Engines: a worker in this process, or in one that may crash; and the inspection of a model."""
+"""The processes that measure and inspect a model: what passes between them, and failures."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from placement_gym.backends import EngineFailureError, Kind, Measurement, check_values
-from placement_gym.backends.measured.lock import describe_command
-from placement_gym.backends.measured.recipe import Recipe
+from placement_gym.backends import EngineFailureError, Kind, Measurement
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.base import EngineError, UserError
+from placement_gym.base import EngineError, UserError, show_waiting
 from placement_gym.base.processes import Child, ChildLostError, ChildNotStartedError, RemoteError
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import FoundShapes, ModelSpec
-
-if TYPE_CHECKING:
-    from placement_gym.backends.measured.worker import Worker
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """Operators and primitives of a model, as OpenVINO reports them.
-
-    Attributes:
-        operators: For each device, the names of the operators that it supports.
-        primitives: Operator to the primitive that the CPU executes; None if not requested.
-        found: Of each shape of the request the shapes that the data decide; empty without such.
-    """
-
-    operators: list[list[str]]
-    primitives: dict[str, str] | None
-    found: Sequence[FoundShapes] = field(default_factory=list)
-
+from placement_gym.problem import Problem
 
 WORKER = "placement_gym.backends.measured.server"
 INSPECTOR = "placement_gym.backends.measured.inspector"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
-READY = {"method": "ready", "protocol": {}, "arguments": []}
 OnRounds = Callable[[float, Sequence[Measurement]], object]
 """Called in each round of ``remeasure``, and after it: the number of rounds, a part of one
 included, and the measurements by whole ones."""
 
 
-class Engine(ABC):
-    """OpenVINO with a model, here or in a process."""
-
-    @abstractmethod
-    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        """The value of a property of ``Worker``, or what a method of it returns.
-
-        Raises:
-            EngineFailureError: The engine failed, or its process died or hangs.
-            UserError: It cannot answer for a reason that the user can remove.
-        """
-
-    @abstractmethod
-    def restart(self) -> None:
-        """Drop what it holds; the next question starts it again."""
-
-    @abstractmethod
-    def start_fresh(self, on_rounds: OnRounds | None) -> AbstractContextManager[Engine]:
-        """An engine that has measured nothing before, which ends with the context."""
+def pack(value: Any) -> str:
+    """Pack any value as a text, for the JSON between two processes of this package."""
+    return b64encode(pickle.dumps(value)).decode()
 
 
-class EngineProcess(Engine):
-    """A worker in a process, which starts with the first question, again if it was lost."""
+def unpack(text: str) -> Any:
+    """The inverse of ``pack``."""
+    return pickle.loads(b64decode(text))
 
-    def __init__(self, spec: ModelSpec, recipe: Recipe, timeout_s: float) -> None:
-        self.spec, self.recipe, self.timeout_s = spec, recipe, timeout_s
+
+def print_to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Receiver of a worker's signs of life and messages.
+
+    Attributes:
+        on_heartbeat: Called with the name of each step as it begins.
+        print_message: Called with a message for the user.
+        on_round: See ``OnRounds``.
+        on_wait: Called every second of a wait with its reason, and with an empty text afterwards.
+    """
+
+    on_heartbeat: Callable[[str], object] = lambda stage: None
+    print_message: Callable[[str], object] = print_to_stderr
+    on_round: OnRounds = lambda rounds, measured: None
+    on_wait: Callable[[str], object] = show_waiting
+
+
+class EngineProcess:
+    """A worker in a process, which starts with the first question, again if it was lost.
+
+    Args:
+        spec: The model, which the process reads again.
+        problem: See ``Worker``, as for ``alias`` and ``tolerance``.
+        alias: Whether devices get alias names.
+        tolerance: See ``MeasuredEnv``.
+        timeout_s: Seconds that one step may take.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        problem: Problem,
+        alias: bool,
+        tolerance: float | None,
+        timeout_s: float,
+    ) -> None:
+        self.spec, self.setup, self.timeout_s = spec, (problem, alias, tolerance), timeout_s
         self.module = WORKER
-        self.on_rounds: Callable[[float, Any], object] | None = None
+        self.on_rounds: OnRounds | None = None
         self.child: Child | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,98 +89,53 @@ class EngineProcess(Engine):
         return self.__dict__ | {"child": None, "on_rounds": None}
 
     def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        encoded = [*map(encode, arguments)]
-        request = {"method": question, "protocol": asdict(protocol), "arguments": encoded}
+        """The value of a property of ``Worker``, or what a method of it returns.
+
+        Raises:
+            EngineFailureError: The engine failed, or its process died or hangs.
+            UserError: It cannot answer for a reason that the user can remove.
+        """
         with engine_failures():
-            return read_answer(self.running().call(request, self.timeout_s))
+            request = {"question": pack((question, protocol, *arguments))}
+            return unpack(self.running().call(request, self.timeout_s))
 
     def running(self) -> Child:
         """The worker, started if there is none; a fork of this process gets its own."""
-        if self.child is not None and self.child.owner != os.getpid():
-            self.child.end()
-            self.child = None
-        if self.child is None or not self.child.alive:
+        child = self.child
+        if child is None or child.owner != os.getpid() or not child.alive:
             self.restart()
             with self.spec.as_file() as model:
-                recipe, command = self.recipe.to_json(), describe_worker()
-                start = {"recipe": recipe, "model": model, "command": command}
-                self.child = Child(self.module, start, on_steps=self.on_rounds)
-                self.child.call(READY, self.timeout_s)
+                setup, command = pack(self.setup), describe_worker()
+                start = {"model": model, "setup": setup, "command": command}
+                self.child = Child(self.module, start, on_steps=read_rounds(self.on_rounds))
+                self.child.call({"question": pack(())}, self.timeout_s)
+        assert self.child is not None
         return self.child
 
     def restart(self) -> None:
-        """Kill the worker."""
+        """Kill the worker; the next question starts it again."""
         if self.child is not None:
             self.child.end()
             self.child = None
 
-    @contextmanager
-    def start_fresh(self, on_rounds: OnRounds | None) -> Iterator[EngineProcess]:
-        engine = EngineProcess(self.spec, self.recipe, self.timeout_s)
-        engine.module = self.module
-        if on_rounds is not None:
-            engine.on_rounds = lambda done, values: on_rounds(done, read_answer(values))
-        try:
-            yield engine
-        finally:
-            engine.restart()
+
+def read_rounds(on_rounds: OnRounds | None) -> Callable[[float, str], object] | None:
+    """Have a function called with the packed measurements that a worker sends."""
+    return None if on_rounds is None else lambda done, found: on_rounds(done, unpack(found))
 
 
-class LocalEngine(Engine):
-    """A worker in this process: for debugging, and for extensions that it has loaded.
+def describe_command(arguments: Sequence[str]) -> str:
+    """A command line as its user typed it, without folders: ``"python -m package plan"``.
 
-    Finalists are still measured in a new process: this one's caches, threads and memory differ from
-    those of a program that serves the placement.
-
-    Args:
-        worker: The worker.
-        finals_engine: Measures finalists; None measures them here.
+    Programs that set their own title may have the whole line as their first argument.
     """
-
-    def __init__(self, worker: Worker, finals_engine: EngineProcess | None = None) -> None:
-        self.worker, self.finals_engine = worker, finals_engine
-
-    def __getstate__(self) -> Any:
-        """Refuse to pickle: OpenVINO runs in this process.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError(
-            "an environment made with isolate=False measures in this process and cannot be "
-            "pickled: make it with isolate=True, or in the other process"
-        )
-
-    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        return self.worker.answer(question, protocol, *arguments)
-
-    def restart(self) -> None:
-        """Drop the compiled reference; the process stays."""
-        self.worker.close()
-
-    @contextmanager
-    def start_fresh(self, on_rounds: OnRounds | None) -> Iterator[Engine]:
-        if self.finals_engine is None:
-            yield self
-            return
-        with self.finals_engine.start_fresh(on_rounds) as engine:
-            yield engine
-
-
-def encode(value: Any) -> Any:
-    """A value as JSON holds it: measurements are their fields, arrays lists."""
-    if isinstance(value, list):
-        return [encode(item) for item in value]
-    if isinstance(value, Measurement):
-        return value.to_json()
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def read_answer(value: Any) -> Any:
-    """An answer from JSON: mappings are measurements."""
-    if isinstance(value, list):
-        return [read_answer(item) if isinstance(item, Mapping) else item for item in value]
-    return check_values(Measurement.from_json(value)) if isinstance(value, Mapping) else value
+    program, *options = " ".join(arguments).split(" ")
+    name = Path(program).name
+    if name == "__main__.py":
+        name = f"python -m {Path(program).parent.name}"
+    if name in ("", "-c"):
+        name = "python -c"
+    return " ".join([name, *options])
 
 
 def describe_worker() -> str:
@@ -197,24 +156,6 @@ def engine_failures() -> Iterator[None]:
         raise translate(error) from error
 
 
-def inspect_in_new_process(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
-) -> Inspection:
-    """``inspector.inspect`` in a separate process.
-
-    Raises:
-        EngineError: OpenVINO failed, or the process died or hangs.
-    """
-    specs = [device.to_json() for device in devices]
-    with engine_failures(), spec.as_file() as model:
-        child = Child(INSPECTOR, {"command": describe_worker()})
-        try:
-            request = {"model": model, "devices": specs, "exclusive": exclusive}
-            return Inspection(**child.call(request, timeout_s))
-        finally:
-            child.end()
-
-
 def translate(error: RemoteError) -> EngineError | UserError:
     """The exception that a failed request raises here."""
     values = error.values
@@ -225,3 +166,35 @@ def translate(error: RemoteError) -> EngineError | UserError:
     if EngineError.__name__ in values["types"]:
         return EngineError(values["message"])
     return EngineError(f"the engine's process failed: {values['types'][0]}: {values['message']}")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Operators and primitives of a model, as OpenVINO reports them.
+
+    Attributes:
+        operators: For each device, the names of the operators that it supports.
+        primitives: Operator to the primitive that the CPU executes; None if not requested.
+        found: Of each shape of the request the shapes that the data decide; empty without such.
+    """
+
+    operators: list[list[str]]
+    primitives: dict[str, str] | None
+    found: Sequence[FoundShapes] = field(default_factory=list)
+
+
+def inspect_in_new_process(
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+) -> Inspection:
+    """``inspector.inspect`` in a separate process.
+
+    Raises:
+        EngineError: OpenVINO failed, or the process died or hangs.
+    """
+    with engine_failures(), spec.as_file() as model:
+        child = Child(INSPECTOR, {"command": describe_worker()})
+        try:
+            request = {"model": model, "devices": pack(tuple(devices)), "exclusive": exclusive}
+            return unpack(child.call(request, timeout_s))
+        finally:
+            child.end()

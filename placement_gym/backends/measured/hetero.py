@@ -1,14 +1,20 @@
-"""Compilation of placements by OpenVINO HETERO, and the placements that OpenVINO chooses."""
+"""Compilation of placements by OpenVINO HETERO, and the placements that OpenVINO chooses.
+
+OpenVINO 2026.4 may leave the second GPU of a HETERO empty without an error (openvino #38250,
+#38253): the placement then runs on another device than it names, and its outputs are right. So
+cards and memory are read back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.base import CompileError, IntArray, last_line
+from placement_gym.backends import EngineFailureError, Kind
+from placement_gym.base import CompileError, IntArray, format_bytes, last_line
 from placement_gym.graph import (
     OpGraph,
     acyclic_submodels,
@@ -17,12 +23,23 @@ from placement_gym.graph import (
     state_border_shapes,
     submodel_devices,
 )
-from placement_gym.hardware import ALIASABLE, DeviceSpec, find_device, identify_device, register
+from placement_gym.hardware import (
+    ALIASABLE,
+    DeviceSpec,
+    find_device,
+    identify_device,
+    load_plugin,
+    register,
+)
 from placement_gym.models import split_union
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
+
+STATISTICS = "GPU_MEMORY_STATISTICS"
+HeldBytes = tuple[int | None, ...]
+"""(n_devices,) bytes; None where a plugin does not report them."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +88,15 @@ class HeteroPartition:
         """Number of compiled submodels: a device alone takes the unchanged model."""
         return 1 if len(self.devices) == 1 else len(self.targets)
 
-    def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:
-        """(n_submodels,) device of each submodel of one model of a union, by number."""
+    def find_devices(self, graph: OpGraph, member: int) -> dict[str, DeviceSpec]:
+        """Name -> device, of each that one model of a union, by number, has submodels on."""
         own = np.unique(self.submodels[graph.model_of == member])
-        return [self.devices[self.targets[submodel]] for submodel in own.tolist()]
+        return {name: self.devices[name] for name in (self.targets[one] for one in own.tolist())}
 
-    def names_of(self, device: int) -> tuple[str, ...]:
-        """The names, aliases included, under which a device has submodels."""
-        targets = zip(self.targets, self.on.tolist(), strict=True)
-        return tuple(sorted({name for name, index in targets if index == device}))
+    def list_names(self, n_devices: int) -> list[list[str]]:
+        """(n_devices,) the names, aliases included, under which each device has submodels."""
+        targets = sorted(set(zip(self.targets, self.on.tolist(), strict=True)))
+        return [[name for name, on in targets if on == device] for device in range(n_devices)]
 
 
 def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:
@@ -137,11 +154,11 @@ def compile_members(
     """
     partitioned_model = model.clone()
     set_affinities(partitioned_model, graph, partition)
-    compiled = []
-    for member, part in enumerate(split_union(partitioned_model).values() or [partitioned_model]):
-        devices = {spec.name: spec for spec in partition.list_specs(graph, member)}
-        compiled.append(compile_by_affinity(core, part, devices))
-    return compiled
+    members = split_union(partitioned_model).values() or [partitioned_model]
+    return [
+        compile_by_affinity(core, part, partition.find_devices(graph, number))
+        for number, part in enumerate(members)
+    ]
 
 
 def compile_by_affinity(
@@ -174,8 +191,8 @@ def compile_by_affinity(
 def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -> None:
     """Raise if submodels run on another GPU than the one that the placement names.
 
-    ``EXECUTION_DEVICES`` of HETERO repeats the requested names even if the second GPU stays empty
-    (openvino #38250). The device properties report what each submodel's plugin uses.
+    ``EXECUTION_DEVICES`` of HETERO repeats the requested names even if the second GPU stays empty.
+    The device properties report what each submodel's plugin uses.
 
     Raises:
         CompileError: One runs on another GPU.
@@ -196,6 +213,59 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
             raise CompileError(
                 f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
                 "place on one GPU, or use compile_stages, which compiles each device by itself"
+            )
+
+
+def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], HeldBytes]:
+    """Note what devices hold now, and return what finds the bytes allocated since then.
+
+    Args:
+        core: The core that compiles the placement.
+        names: (n_devices,) the registered names, aliases included, under which each is used.
+    """
+    before = [read_held_bytes(core, own) for own in names]
+
+    def find_held() -> HeldBytes:
+        pairs = zip([read_held_bytes(core, own) for own in names], before, strict=True)
+        return tuple(
+            None if now is None or then is None else max(now - then, 0) for now, then in pairs
+        )
+
+    return find_held
+
+
+def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
+    """Bytes of all kinds of memory that this process holds on a device, under all of its names.
+
+    Returns:
+        None if the device is not used, or its plugin does not report it.
+    """
+    if not names or any(STATISTICS not in load_plugin(core, name) for name in names):
+        return None
+    return sum(sum(core.get_property(name, STATISTICS).values()) for name in names)
+
+
+def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBytes) -> None:
+    """Raise if weights were placed on a device that holds nothing.
+
+    Args:
+        problem: The devices.
+        placed_bytes: (n_devices,) bytes of weights that were placed on each device.
+        held_bytes: (n_devices,) bytes that each holds, as ``watch_memory`` finds them.
+
+    Raises:
+        EngineFailureError: One holds nothing.
+    """
+    for name, weight_bytes, used_bytes in zip(
+        problem.device_names, placed_bytes, held_bytes, strict=True
+    ):
+        if weight_bytes and used_bytes == 0:
+            raise EngineFailureError(
+                Kind.INFEASIBLE,
+                f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
+                "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
+                "HETERO: place on one of them, or use compile_stages, which compiles the parts "
+                "of each by themselves",
             )
 
 
@@ -225,15 +295,15 @@ def count_submodels(compiled: ov.CompiledModel) -> int:
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 
-def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> device index, as automatic HETERO would place it."""
+def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
+    """(n_units,) device indices, as automatic HETERO would place the model."""
     names = problem.device_names
     device_of = core.query_model(model, name_target(names))
-    return {operator: find_device(names, device) for operator, device in device_of.items()}
+    return np.array([find_device(names, device_of[unit]) for unit in problem.units.names])
 
 
-def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> index of the device that AUTO chooses, one for each model of a union.
+def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
+    """(n_units,) indices of the device that AUTO chooses, one for each model of a union.
 
     The models of a union are compiled one after another and stay, as in a program that serves them.
     """
@@ -246,4 +316,5 @@ def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str,
     compiled = [core.compile_model(part, f"AUTO:{','.join(names)}", properties) for part in models]
     model_devices = [part.get_property("EXECUTION_DEVICES")[0].strip("()") for part in compiled]
     of_model = dict(zip(graph.names, graph.model_of.tolist(), strict=True))
-    return {unit: find_device(names, model_devices[of_model[unit]]) for unit in problem.units.names}
+    placed = [model_devices[of_model[unit]] for unit in problem.units.names]
+    return np.array([find_device(names, device) for device in placed])

@@ -8,14 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.counters import query_primitives
-from placement_gym.backends.measured.engine import Inspection
+from placement_gym.backends.measured.engine import Inspection, Reporter, pack, unpack
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.recipe import Json
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base import UserError, last_line
 from placement_gym.base.processes import Parent, serve
 from placement_gym.graph import WRITER
@@ -25,6 +22,18 @@ from placement_gym.workloads import Request, draw, make_request
 
 if TYPE_CHECKING:
     import openvino as ov
+
+
+def read_and_inspect(
+    spec: ModelSpec,
+    devices: Sequence[DeviceSpec],
+    reporter: Reporter | None = None,
+    exclusive: bool = True,
+) -> tuple[ov.Model, Inspection]:
+    """Load a model, and inspect it in this process."""
+    model = spec.load()
+    request = make_request(model, spec.scenario, spec.inputs)
+    return model, inspect(model, devices, spec.fused, reporter, exclusive, request)
 
 
 def inspect(
@@ -116,22 +125,16 @@ def find_shapes(
 class Inspector:
     """Answers the one request of ``engine.inspect_in_new_process``."""
 
-    def __init__(self, start: Json, parent: Parent) -> None:
+    def __init__(self, start: dict[str, Any], parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         self.reporter = Reporter(
             parent.heartbeat.touch, parent.print_message, on_wait=parent.show_waiting
         )
 
-    def __call__(self, request: Json) -> Json:
+    def __call__(self, request: dict[str, Any]) -> str:
         self.reporter.on_heartbeat("reading the model")
-        spec = ModelSpec(**request["model"])
-        devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        model = spec.load()
-        engine_request = make_request(model, spec.scenario, spec.inputs)
-        inspection = inspect(
-            model, devices, spec.fused, self.reporter, request["exclusive"], engine_request
-        )
-        return asdict(inspection)
+        spec, devices = ModelSpec(**request["model"]), unpack(request["devices"])
+        return pack(read_and_inspect(spec, devices, self.reporter, request["exclusive"])[1])
 
 
 if __name__ == "__main__":

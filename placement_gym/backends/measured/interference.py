@@ -33,7 +33,7 @@ THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
 
 class Usage(NamedTuple):
-    """Seconds so far: of the clock, and those of this process and of the machine.
+    """Seconds so far, or between two readings: of the clock, this process and the machine.
 
     Attributes:
         clock_s: Of the clock.
@@ -48,6 +48,10 @@ class Usage(NamedTuple):
     waited_s: float
     stolen_s: float
     busy_s: float = inf
+
+    def since(self, before: Usage) -> Usage:
+        """The usage between two readings; ``busy_s`` is NaN if it is not known."""
+        return Usage(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def is_visible() -> bool:
@@ -75,48 +79,44 @@ def is_calm() -> bool:
     """Return whether other programs leave the machine alone, watched for ``WATCHED_S``."""
     before = read_usage()
     sleep(WATCHED_S)
-    after = read_usage()
-    if not isfinite(after.busy_s):
+    used = read_usage().since(before)
+    if not isfinite(used.busy_s):
         return read_load()[0] < 1.0
-    others_s = after.busy_s - before.busy_s - (after.ran_s - before.ran_s)
-    return others_s < DISTURBED * (after.clock_s - before.clock_s)
+    return used.busy_s - used.ran_s < DISTURBED * used.clock_s
 
 
-def find_waited_s(before: Usage, after: Usage) -> float:
+def find_waited_s(used: Usage) -> float:
     """Seconds between two readings in which threads waited for other processes.
 
     Where several devices of one processor compute at once, this process has more threads than
     cores, and they wait for each other. Other processes had at most the cores' time in which this
     one did not run, and at most the time in which the machine was busy beyond it, to within a tick.
     """
-    clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before[:4], after[:4], strict=True))
-    others_s = usable_cores() * clock_s - ran_s
-    if isfinite(before.busy_s):
-        others_s = min(others_s, after.busy_s - before.busy_s - ran_s + 2 * TICK_S)
-    return min(waited_s, max(others_s, 0.0))
+    others_s = usable_cores() * used.clock_s - used.ran_s
+    if isfinite(used.busy_s):
+        others_s = min(others_s, used.busy_s - used.ran_s + 2 * TICK_S)
+    return min(used.waited_s, max(others_s, 0.0))
 
 
-def find_share(before: Usage, after: Usage) -> float:
+def find_share(used: Usage) -> float:
     """The share of the time between two readings that other programs took, from 0 to 1.
 
     Threads that compute either wait or run, so the share is of the sum of both. While a device
     other than the processor computes they do neither, and the share is of the clock's time.
     """
-    clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before[:4], after[:4], strict=True))
-    waited_s = find_waited_s(before, after)
-    waited = waited_s / max(ran_s + waited_s, clock_s, 1e-9)
-    return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))
+    waited_s = find_waited_s(used)
+    waited = waited_s / max(used.ran_s + waited_s, used.clock_s, 1e-9)
+    return float(min(max(waited, used.stolen_s / max(used.clock_s, 1e-9), 0.0), 1.0))
 
 
-def find_delay(before: Usage, after: Usage) -> float:
+def find_delay(used: Usage) -> float:
     """An upper bound on the share of the time between two readings that other programs added.
 
     It assumes that everything stood still whenever a thread waited. Use of caches and of memory
     bandwidth is not counted.
     """
-    clock_s, stolen_s = after.clock_s - before.clock_s, after.stolen_s - before.stolen_s
-    delay_s = find_waited_s(before, after) + (os.cpu_count() or 1) * stolen_s
-    return float(min(max(delay_s, 0.0) / max(clock_s, 1e-9), 1.0))
+    delay_s = find_waited_s(used) + (os.cpu_count() or 1) * used.stolen_s
+    return float(min(max(delay_s, 0.0) / max(used.clock_s, 1e-9), 1.0))
 
 
 def describe_interference(share: float, devices: tuple[DeviceSpec, ...]) -> str:
@@ -166,36 +166,28 @@ class Session:
 
     Attributes:
         references: The latest medians of the reference device, ms.
-        noises: The latest half-widths.
         fastest: The largest speed-up so far of a measurement without a warning.
         failures: Assignment, as bytes, to the error for which it is not tried again.
     """
 
     references: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    noises: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
     fastest: float = 0.0
     failures: dict[bytes, str] = field(default_factory=dict)
 
-    @property
-    def noise_floor(self) -> float:
-        """The usual half-width of the uncertainty of a speed-up."""
-        return float(np.median(self.noises)) if self.noises else 0.0
-
     def keep(self, measurement: Measurement) -> Measurement:
-        """Add a measurement to the session; returns it with its warning and the noise floor."""
+        """Add a measurement to the session; returns it with its warning."""
         warning = self.find_warning(measurement)
         self.references.append(measurement.reference_ms)
-        self.noises.append(measurement.noise)
         if not warning:
             self.fastest = max(self.fastest, measurement.speedup)
-        return replace(measurement, warning=warning, noise_floor=self.noise_floor)
+        return replace(measurement, warning=warning)
 
     def find_warning(self, measurement: Measurement) -> str:
         """Describe why a measurement is unreliable; empty if it is reliable."""
         if is_visible():
             return measurement.warning
-        warning = measurement.warning or self.describe_move(measurement)
-        return "; ".join(filter(None, [warning, describe_tail(measurement), describe_load()]))
+        moved = measurement.warning or self.describe_move(measurement)
+        return "; ".join(filter(None, [moved, describe_tail(measurement), describe_load()]))
 
     def describe_move(self, measurement: Measurement) -> str:
         """Describe how far the reference is from the session's median; empty if it is close."""
@@ -206,10 +198,8 @@ class Session:
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
         """Return whether the reference moved while the load average was low."""
-        if is_visible():
-            return False
-        warning = measurement.warning or self.describe_move(measurement)
-        return bool(warning) and not describe_load()
+        moved = measurement.warning or self.describe_move(measurement)
+        return bool(moved) and not is_visible() and not describe_load()
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
@@ -227,13 +217,6 @@ def settle_reference(measurement: Measurement) -> Measurement:
         warning=f"the reference differs from itself by {difference:+.0%}"
         if differs
         else measurement.warning,
-    )
-
-
-def mark_busy(measurement: Measurement) -> Measurement:
-    """Add its warning to a measurement that belongs to no session."""
-    return replace(
-        measurement, warning=Session().find_warning(measurement), noise_floor=measurement.noise
     )
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -14,7 +14,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.engine import Reporter, describe_command
 from placement_gym.base import EngineError
 
 PATH_VARIABLE = "PLACEMENT_GYM_LOCK"
@@ -69,20 +69,6 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
         if not nested:
             write_note("")
         lock.release()
-
-
-def describe_command(arguments: Sequence[str]) -> str:
-    """A command line as its user typed it, without folders: ``"python -m package plan"``.
-
-    Programs that set their own title may have the whole line as their first argument.
-    """
-    program, *options = " ".join(arguments).split(" ")
-    name = Path(program).name
-    if name == "__main__.py":
-        name = f"python -m {Path(program).parent.name}"
-    if name in ("", "-c"):
-        name = "python -c"
-    return " ".join([name, *options])
 
 
 def wait_for(lock: FileLock, reporter: Reporter) -> None:
@@ -158,32 +144,18 @@ def open_note(flags: int) -> IO[bytes]:
     return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
 
 
-def read_note() -> tuple[int, str]:
-    """Process number and command of the holder; 0 without a valid note of a live process."""
+def describe_holder() -> str:
+    """``process 123 (placement-gym plan)``; ``another process`` without a note of a live one."""
     try:
         with open_note(os.O_RDONLY) as note:
             text = note.read(MAX_NOTE_BYTES).decode(errors="replace")
-        process, _, command = text.partition(" ")
-        return (int(process), command) if is_alive(int(process)) else (0, "")
-    except (OSError, ValueError):
-        return 0, ""
-
-
-def describe_holder() -> str:
-    """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
-    process, command = read_note()
-    if not process:
+        number, _, command = text.partition(" ")
+        process = int(number)
+        if process < 1:  # a group of processes
+            return "another process"
+        with suppress(PermissionError):  # it is another user's
+            os.kill(process, 0)
+    except (OSError, ValueError, OverflowError):
         return "another process"
     printable = "".join(character for character in command if character.isprintable())[:MAX_COMMAND]
     return f"process {process} ({printable})"
-
-
-def is_alive(process: int) -> bool:
-    """Return whether a process of this number exists, of any owner."""
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return process > 0

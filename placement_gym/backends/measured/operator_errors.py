@@ -14,25 +14,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.choices import Choice, ChoosingModel
-from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, StageModel
-from placement_gym.backends.measured.outputs import is_string, relative_error
+from placement_gym.backends.measured.candidate import HostedModel
+from placement_gym.backends.measured.choices import Choice, ChoosingModel, add_results
+from placement_gym.backends.measured.outputs import infer, is_string, relative_error
+from placement_gym.backends.measured.stages import WHOLE_MODEL, CutStage, cut_model
 from placement_gym.base import BoolArray, FloatArray
 from placement_gym.graph import find_random, separate_parts
 from placement_gym.hardware import compile_on
 from placement_gym.models import Input, as_input, read_values
+from placement_gym.workloads import Outputs
 
 if TYPE_CHECKING:
     import openvino as ov
-
-    from placement_gym.backends.measured.candidate import HostedModel
 
 Array = NDArray[Any]
 NodeOutput = tuple[str, int]
 """Name and output index of a node."""
 
 
-def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray) -> FloatArray:
+def measure_operator_errors(
+    host: HostedModel, device: int, selected: BoolArray, tolerance: float
+) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
     Args:
@@ -40,6 +42,7 @@ def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray)
         device: Index of the device.
         selected: (n_operators,) which operators to run there; others, and those that draw random
             numbers, have NaN.
+        tolerance: Largest relative error of what a choice picks.
 
     Raises:
         CompileError: A device refused.
@@ -51,32 +54,33 @@ def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray)
     reference, spec = problem.devices[problem.reference_device], problem.devices[device]
     # Each operator becomes a part, which reads Parameters alone and ends in Results alone.
     cut = host.model.clone()
-    owner = separate_parts(cut, graph, np.arange(len(graph)))
-    stages, _ = Cutter(cut, owner).cut()
+    stages, _ = cut_model(cut, separate_parts(cut, graph, np.arange(len(graph))))
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
     # The reference device computes the inputs of all parts, in the whole model.
     inputs = host.samples[0][0]
-    host.reporter.on_heartbeat("compiling with all activations as outputs")
-    tapped = tap(host.model, stages)
-    compiled_model = compile_on(
-        host.core, tapped, reference, "the model with all activations as outputs"
-    )
-    activations = infer_ports(compiled_model, inputs)
+    ports = list(dict.fromkeys(port for part in stages for port in list_ports(part)))
+    whole = host.model.clone()
+    nodes = {node.get_friendly_name(): node for node in whole.get_ops()}
+    tapped = add_results(whole, [nodes[name].output(index) for name, index in ports])
+    host.beat("compiling with all activations as outputs")
+    compiled = compile_on(host.core, tapped, reference, "the model with all activations as outputs")
+    computed = run_once(compiled, inputs)[len(host.model.outputs) :]
+    activations = dict(zip(ports, computed, strict=True))
     # The device runs all parts as one model, with these inputs.
     pieces = ov.Model(
         [result for _, part in parts for result in part.results],
         [array for _, part in parts for array in part.inputs.values()],
         "operators",
     )
-    host.reporter.on_heartbeat("compiling operators apart")
+    host.beat("compiling operators apart")
     compiled = compile_on(host.core, pieces, spec, "operators apart")
     piece_inputs: list[Input] = [
         inputs[source[1]] if source[0] == WHOLE_MODEL else activations[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
     ]
-    host.reporter.on_heartbeat("an inference")
-    outputs = iter(infer(compiled, piece_inputs))
+    host.beat("an inference")
+    outputs = iter(run_once(compiled, piece_inputs))
     # The outputs of a choice are judged by the values that it picks, others by their difference.
     errors = np.full(len(graph), np.nan)
     choices = {choice.name: choice for choice in ChoosingModel(host.model).choices}
@@ -84,7 +88,7 @@ def measure_operator_errors(host: HostedModel, device: int, selected: BoolArray)
     for operator, part in parts:
         made = {port: next(outputs) for port in list_ports(part)}
         found = [
-            find_choice_error(choices[port[0]], made, known, host.tolerance)
+            find_choice_error(choices[port[0]], made, known, tolerance)
             if port[0] in choices
             else error_where_finite(array, activations[port])
             for port, array in made.items()
@@ -126,45 +130,20 @@ def list_known(
     return known
 
 
-def list_ports(part: StageModel) -> list[NodeOutput]:
+def list_ports(part: CutStage) -> list[NodeOutput]:
     """List the name and output index of the source of each result of a part."""
     sources = [result.input(0).get_source_output() for result in part.results]
     return [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
 
 
-def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
-    """Copy a model and make it return the results of all parts, named by their ports."""
-    import openvino as ov
-    from openvino import op
-
-    tapped = model.clone()
-    nodes = {node.get_friendly_name(): node for node in tapped.get_ops()}
-    ports = dict.fromkeys(port for part in stages for port in list_ports(part))
-    results = []
-    for name, index in ports:
-        results.append(op.Result(nodes[name].output(index)))
-        results[-1].set_friendly_name(f"{name}:{index}")
-    return ov.Model(results, tapped.get_sinks(), tapped.get_parameters(), "activations")
-
-
-def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> dict[NodeOutput, Array]:
-    """The outputs of a model that ``tap`` made, by port."""
-    names = [port.get_node().get_friendly_name().rpartition(":") for port in compiled.outputs]
-    outputs = infer(compiled, inputs)
-    return {
-        (name, int(index)): array for (name, _, index), array in zip(names, outputs, strict=True)
-    }
-
-
-def infer(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> list[Array]:
-    request = compiled.create_infer_request()
+def run_once(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> Outputs:
+    """Run a new request on inputs, arrays in the types that it takes."""
     types = [port.get_element_type() for port in compiled.inputs]
     values = [
         as_input(array, type_) if isinstance(array, np.ndarray) else array
         for array, type_ in zip(inputs, types, strict=True)
     ]
-    request.infer(dict(enumerate(values)))
-    return [read_values(tensor) for tensor in request.output_tensors]
+    return infer(compiled.create_infer_request(), values)
 
 
 def error_where_finite(output: Array, expected: Array) -> float:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from placement_gym.base import UserError, join_words
 from placement_gym.graph import is_quantized
 from placement_gym.hardware import DeviceSpec
-from placement_gym.models import MASKS, Input, read_values
-from placement_gym.workloads import Inputs, Outputs
+from placement_gym.models import MASKS, Input
+from placement_gym.workloads import Inputs, Outputs, read_outputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -95,8 +95,7 @@ def error_of_steady(
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
     compared = [True] * len(expected) if steady is None else steady
-    pairs = zip(compress(outputs, compared), compress(expected, compared), strict=True)
-    return max((relative_error([array], [reference]) for array, reference in pairs), default=0.0)
+    return relative_error([*compress(outputs, compared)], [*compress(expected, compared)])
 
 
 def find_steady(
@@ -121,16 +120,11 @@ def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
             f"{change}, though no operator draws random numbers: of these only shapes are "
             "compared. Update the device's driver, or take another reference device"
         )
-    operators = join_words(
-        [f"{kind} {name!r}" for name, kind in list(random.items())[:MAX_NAMED_OPERATORS]]
-    )
-    others = (
-        f" and {len(random) - MAX_NAMED_OPERATORS} more"
-        if len(random) > MAX_NAMED_OPERATORS
-        else ""
-    )
+    named = [f"{kind} {name!r}" for name, kind in random.items()]
+    if len(named) > MAX_NAMED_OPERATORS:
+        named[MAX_NAMED_OPERATORS:] = [f"{len(named) - MAX_NAMED_OPERATORS} more"]
     return (
-        f"{change}, because {operators}{others} draw{'s' if len(random) == 1 else ''} random "
+        f"{change}, because {join_words(named)} draw{'s' if len(named) == 1 else ''} random "
         "numbers: of these only shapes are compared. To compare them, set a seed: "
         "node.set_attribute('op_seed', 1) on the operator of the ov.Model"
     )
@@ -233,9 +227,10 @@ def measure_rounding(
     return max(find_error(outputs, expected) for outputs in [*perturbed, infer(exact, inputs)])
 
 
-def infer(request: ov.InferRequest, inputs: Inputs) -> list[NDArray[Any]]:
+def infer(request: ov.InferRequest, inputs: Inputs) -> Outputs:
+    """The outputs of a request on these inputs."""
     request.infer(dict(enumerate(inputs)))
-    return [read_values(tensor) for tensor in request.output_tensors]
+    return read_outputs(request)
 
 
 def is_real(values: Input) -> TypeGuard[NDArray[np.floating[Any]]]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-from weakref import proxy
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from placement_gym.backends import EngineFailureError, Kind
+from placement_gym.backends.measured.candidate import (
+    CompiledPlacement,
+    HostedModel,
+    compile_candidate,
+)
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
     MAX_ROUNDING_ERROR,
@@ -33,21 +36,26 @@ from placement_gym.workloads import Inputs, Outputs, start_inferences
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.candidate import HostedModel
-
 
 class ReferenceOutputs:
     """The outputs that every placement has to reproduce, each computed when first needed.
 
     Args:
-        host: Compiles and runs.
+        host: The model.
+        find_reference: The reference device, as it is compiled and kept.
+        compile_reference: Compiles it once more.
         tolerance: Largest relative error; None finds it by the model's and the devices' precision.
     """
 
-    def __init__(self, host: HostedModel, tolerance: float | None = None) -> None:
-        # The host holds this: a circle would keep what is compiled on devices until Python
-        # collects its garbage.
-        self.host: HostedModel = proxy(host)
+    def __init__(
+        self,
+        host: HostedModel,
+        find_reference: Callable[[], CompiledPlacement],
+        compile_reference: Callable[[], CompiledPlacement],
+        tolerance: float | None = None,
+    ) -> None:
+        self.host = host
+        self.find_reference, self.compile_reference = find_reference, compile_reference
         self.stated_tolerance = tolerance
         self.device = host.problem.devices[host.problem.reference_device]
 
@@ -58,7 +66,7 @@ class ReferenceOutputs:
         Raises:
             UserError: They are not finite, and nothing can be compared with them.
         """
-        outputs = self.host.reference.outputs()
+        outputs = self.find_reference().outputs()
         check_expected(outputs)
         return outputs
 
@@ -66,15 +74,13 @@ class ReferenceOutputs:
     def steady(self) -> list[bool]:
         """(n_outputs,) whether the reference device computes an output again."""
         # What is expected is read before the reference runs again.
-        expected, reference = self.expected, self.host.reference
+        expected, reference = self.expected, self.find_reference()
         reference.run()
         steady = find_steady(reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
         # A generator with a seed continues from run to run, and restarts in another compilation.
-        problem = self.host.problem
-        again = self.host.compile(problem.single(problem.reference_device)).outputs()
-        steady = find_steady(again, expected, self.tolerance)
+        steady = find_steady(self.compile_reference().outputs(), expected, self.tolerance)
         if not all(steady):
             warnings.warn(describe_unsteady(steady, find_random(self.host.model)), stacklevel=2)
         return steady
@@ -139,7 +145,8 @@ class ReferenceOutputs:
         choices, steady = self.choosing.choices, self.steady
         if not choices or error_of_steady(outputs, self.expected, steady) <= self.tolerance:
             return outputs, self.expected, {}
-        tapped = self.host.run_variant(self.choosing.tapped, assignment)
+        variant = replace(self.host, model=self.choosing.tapped)
+        tapped = compile_candidate(variant, assignment).outputs()
         expected, chosen = self.follow_choices(self.host.samples, tapped, self.tolerance)
         return self.choosing.trim(outputs, expected, tapped), expected, chosen
 
@@ -148,8 +155,7 @@ class ReferenceOutputs:
     ) -> tuple[Outputs, dict[str, float]]:
         """Expected outputs, and errors of choices, for those that ``tapped`` outputs contain."""
         chosen = self.choosing.force(samples, tapped)
-        host = self.host
-        forced = start_inferences(host.request, self.forced, chosen, host.reporter.on_heartbeat)
+        forced = start_inferences(self.host.request, self.forced, chosen, self.host.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
@@ -187,7 +193,7 @@ class ReferenceOutputs:
         )
 
     @cached_property
-    def separate(self) -> list[NDArray[Any]] | None:
+    def separate(self) -> Outputs | None:
         """The reference device's outputs if no two operators read one constant.
 
         None if no two do anyway, or if that model does not run.
@@ -198,16 +204,14 @@ class ReferenceOutputs:
         with suppress(RuntimeError, EngineError):
             separate = separate_constants(host.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            beat = host.reporter.on_heartbeat
-            return start_inferences(host.request, request, host.samples, beat).outputs()
+            return start_inferences(host.request, request, host.samples, host.beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
         """Compile a variant of the model on the reference device."""
-        core = self.host.core
-        self.host.reporter.on_heartbeat(why)
-        register(core, [self.device])
-        return compile_on(core, model, self.device, "the model").create_infer_request()
+        self.host.beat(why)
+        register(self.host.core, [self.device])
+        return compile_on(self.host.core, model, self.device, "the model").create_infer_request()
 
     def forget(self) -> None:
         """Drop the outputs."""

@@ -9,80 +9,70 @@ import ctypes
 import sys
 from typing import Any
 
-import numpy as np
-
-from placement_gym.backends.measured.engine import encode
-from placement_gym.backends.measured.recipe import Json, Recipe
-from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.engine import Reporter, pack, unpack
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.worker import Worker
+from placement_gym.base import UserError
 from placement_gym.base.processes import Parent, serve
-from placement_gym.graph import Units, contract, extract_spec
-from placement_gym.hardware import DeviceSpec, register
+from placement_gym.graph import extract_spec
+from placement_gym.hardware import register
 from placement_gym.models import ModelSpec
 from placement_gym.problem import Problem
 
 
-def build_worker(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> Worker:
-    """Make the worker of a model.
+def build_worker(
+    spec: ModelSpec, problem: Problem, alias: bool, tolerance: float | None, reporter: Reporter
+) -> Worker:
+    """Read a model again, and make its worker.
 
     Raises:
         UserError: The model has other operators here.
     """
     import openvino as ov
 
-    core = ov.Core()
-    devices = tuple(DeviceSpec.from_json(values) for values in recipe.devices)
-    register(core, devices)
+    core, graph = ov.Core(), problem.units.graph
+    register(core, problem.devices)
     model = spec.load()
-    model.set_friendly_name(recipe.name)
-    graph = extract_spec(model, spec, recipe.found)
-    recipe.check(graph)
-    labels = np.array([recipe.unit_of[name] for name in graph.names], dtype=np.int64)
-    units = Units(spec.granularity, graph, labels, contract(graph, labels))
-    problem = Problem(units, devices, np.array(recipe.supported, dtype=np.bool_))
-    return Worker(core, model, problem, recipe.split, reporter, recipe.tolerance)
+    model.set_friendly_name(graph.model)
+    if extract_spec(model, spec, graph.found).fingerprint() != graph.fingerprint():
+        raise UserError(
+            f"the process that measures finds other operators in {graph.model!r} than this one: "
+            "its file has changed since the environment was made, or it changes when it is "
+            "saved. Make the environment again, or pass isolate=False to measure here"
+        )
+    return Worker(core, model, problem, alias, reporter, tolerance)
 
 
 class Server:
     """Answers the requests of an ``EngineProcess``.
 
     Args:
-        start: ``recipe``, ``model`` and ``command``, which others that wait for the lock read.
+        start: ``model``, ``setup`` and ``command``, which others that wait for the lock read.
         parent: Where signs of life and messages go.
     """
 
-    def __init__(self, start: Json, parent: Parent) -> None:
+    def __init__(self, start: dict[str, Any], parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         reporter = Reporter(
             parent.heartbeat.touch,
             parent.print_message,
-            lambda rounds, measured: parent.count(rounds, encode(measured)),
+            lambda rounds, measured: parent.count(rounds, pack(measured)),
             parent.show_waiting,
         )
-        recipe = Recipe(**start["recipe"])
-        self.worker = build_worker(recipe, ModelSpec(**start["model"]), reporter)
+        problem, alias, tolerance = unpack(start["setup"])
+        spec = ModelSpec(**start["model"])
+        self.worker = build_worker(spec, problem, alias, tolerance, reporter)
 
-    def __call__(self, request: Json) -> Any:
-        protocol = TimingProtocol(**request["protocol"])
+    def __call__(self, request: dict[str, Any]) -> str | None:
+        question = unpack(request["question"])
         try:
-            arguments = map(decode, request["arguments"])
-            return encode(self.answer(request["method"], protocol, *arguments))
+            # The first one is empty: its answer says that there is a worker.
+            return pack(self.answer(*question)) if question else None
         finally:
             return_free_memory()
 
-    def answer(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        """Ask the worker; ``"ready"`` only waits until there is one."""
-        return None if method == "ready" else self.worker.answer(method, protocol, *arguments)
-
-
-def decode(argument: Any) -> Any:
-    """An argument from JSON: placements are arrays."""
-    if not isinstance(argument, list):
-        return argument
-    if isinstance(argument[0], list):
-        return [np.array(placement, dtype=np.int64) for placement in argument]
-    return np.array(argument, dtype=np.int64)
+    def answer(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        return self.worker.ask(question, protocol, *arguments)
 
 
 def return_free_memory() -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.base import EngineError, IntArray, last_line
 from placement_gym.graph import OpGraph, pipeline_stages, separate_parts, submodel_devices
 from placement_gym.hardware import DeviceSpec, compile_on, register
@@ -21,6 +20,80 @@ from placement_gym.models import InputReader, Member
 
 if TYPE_CHECKING:
     import openvino as ov
+
+WHOLE_MODEL = -1
+"""Index that represents the model itself, where a stage reads one of its inputs."""
+Port = tuple[int, int]
+"""A stage, or ``WHOLE_MODEL``, and the index of one of its outputs, or of the model's inputs."""
+
+
+@dataclass
+class CutStage:
+    """A stage of a model that is being cut.
+
+    Attributes:
+        sources: (n_inputs,) where each input comes from: other stages, or the model's inputs.
+        inputs: Name and index of an output that the stage reads of others -> its own input.
+        outputs: The same of an output that others read -> index of its own output.
+        results: Its outputs.
+        sinks: Its operators that write state.
+    """
+
+    sources: list[Port] = field(default_factory=list)
+    inputs: dict[tuple[str, int], ov.Node] = field(default_factory=dict)
+    outputs: dict[tuple[str, int], int] = field(default_factory=dict)
+    results: list[ov.Node] = field(default_factory=list)
+    sinks: list[ov.Node] = field(default_factory=list)
+
+
+def cut_model(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[CutStage], list[Port]]:
+    """Replace what each stage reads of others by its own inputs.
+
+    Args:
+        model: A model whose static values belong to one stage each; it cannot be used any more.
+        owner: Node name -> stage; producers have lower ones than their readers.
+
+    Returns:
+        The stages; and (n_outputs,) the stage that has each output of the model, and where.
+    """
+    from openvino import op
+
+    stages = [CutStage() for _ in range(max(owner.values()) + 1)]
+    parameters = {node.get_friendly_name(): n for n, node in enumerate(model.get_parameters())}
+
+    def find_origin(source: ov.Output, key: tuple[str, int]) -> Port:
+        """The input of the model that an output is, or the stage that gives it to others."""
+        if key[0] in parameters:
+            return WHOLE_MODEL, parameters[key[0]]
+        giver = stages[owner[key[0]]]
+        if key not in giver.outputs:
+            giver.outputs[key] = len(giver.results)
+            giver.results.append(op.Result(source))
+        return owner[key[0]], giver.outputs[key]
+
+    for node in model.get_ordered_ops():
+        number = owner[node.get_friendly_name()]
+        stage = stages[number]
+        for port in node.inputs():
+            source = port.get_source_output()
+            key = source.get_node().get_friendly_name(), source.get_index()
+            if key[0] not in parameters and owner[key[0]] == number:
+                continue
+            if key not in stage.inputs:
+                own = op.Parameter(source.get_element_type(), source.get_partial_shape())
+                own.set_friendly_name(f"{key[0]}/{key[1]}/stage{number}")
+                stage.sources.append(find_origin(source, key))
+                stage.inputs[key] = own
+            port.replace_source_output(stage.inputs[key].output(0))
+    # The outputs of the model, behind those that other stages read.
+    outputs = []
+    for result in model.get_results():
+        number = owner[result.get_friendly_name()]
+        outputs.append((number, len(stages[number].results)))
+        stages[number].results.append(result)
+    for sink in model.get_sinks():
+        stages[owner[sink.get_friendly_name()]].sinks.append(sink)
+    return stages, outputs
 
 
 @dataclass(frozen=True)
@@ -168,11 +241,13 @@ def compile_cut(
     Raises:
         CompileError: OpenVINO refused a stage.
     """
+    import openvino as ov
+
     # Stages follow from the placement alone: the simulated throughput has the same.
     stage_of = pipeline_stages(graph, operator_devices)
     stage_devices = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
-    cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
+    cut, outputs = cut_model(parts, separate_parts(parts, graph, stage_of))
     register(core, specs)
 
     def make_semaphore(device: int) -> AbstractContextManager[Any]:
@@ -183,7 +258,8 @@ def compile_cut(
     stages = []
     for number, (part, device) in enumerate(zip(cut, stage_devices, strict=True)):
         name = f"stage {number} on {specs[device].name}"
-        built = part.build(f"{model.get_friendly_name()}/stage{number}")
+        title = f"{model.get_friendly_name()}/stage{number}"
+        built = ov.Model(part.results, part.sinks, [*part.inputs.values()], title)
         compiled = compile_on(core, built, specs[device], name, config)
         sources, queue = tuple(part.sources), make_semaphore(device)
         stages.append(Stage(name, compiled, sources, turns[device], queue))

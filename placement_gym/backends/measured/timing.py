@@ -51,6 +51,9 @@ CACHE_INTERFERENCE = 1.1
 """Largest factor on a speed-up by other programs' use of caches and memory bandwidth, which no
 counter shows. Hand-tuned."""
 
+MS, SHARE, DELAY = range(3)
+"""Rows of a compilation's samples."""
+
 Arm = Callable[[], float]
 """Takes one sample and returns milliseconds."""
 
@@ -80,17 +83,14 @@ class Race:
 
     Attributes:
         live: Arms that are still timed.
-        compilations: For each, (n_rounds, n_arms) ms, NaN for arms that are out.
-        shares: For each, (n_rounds, n_arms) share of a sample's time that other programs took.
-        delays: For each, (n_rounds, n_arms) largest share of a sample's time that they added.
+        compilations: For each, (3, n_rounds, n_arms) ms of a sample, share of its time that other
+            programs took, and largest share that they added; NaN for arms that are out.
     """
 
     def __init__(self, n_arms: int) -> None:
         self.live = list(range(n_arms))
         self.n_arms = n_arms
         self.compilations: list[FloatArray] = []
-        self.shares: list[FloatArray] = []
-        self.delays: list[FloatArray] = []
 
     def run(
         self, arms: Sequence[Arm], n_rounds: int, is_enough: Callable[[], bool] = lambda: False
@@ -107,52 +107,46 @@ class Race:
             n_rounds: Rounds that are wanted.
             is_enough: Ends the race earlier, after at least ``MIN_ROUNDS``.
         """
-        for history in (self.compilations, self.shares, self.delays):
-            history.append(np.empty((0, self.n_arms)))
-        turns = list(zip(self.live, arms, strict=True))[:: 1 if len(self.shares) % 2 else -1]
+        rounds = np.empty((3, 0, self.n_arms))
+        self.compilations.append(rounds)
+        turns = list(zip(self.live, arms, strict=True))[:: 1 if len(self.compilations) % 2 else -1]
         for _ in range(MAX_DISTURBED_FACTOR * n_rounds):
-            ms, share, delay = np.full((3, self.n_arms), np.nan)
+            samples = np.full((3, 1, self.n_arms), np.nan)
             for arm, sample_ms in turns:
-                usage_before = read_usage()
-                ms[arm] = sample_ms()
-                usage_after = read_usage()
-                share[arm] = find_share(usage_before, usage_after)
-                delay[arm] = find_delay(usage_before, usage_after)
-            self.compilations[-1] = np.vstack([self.compilations[-1], ms])
-            self.shares[-1] = np.vstack([self.shares[-1], share])
-            self.delays[-1] = np.vstack([self.delays[-1], delay])
-            n_calm = np.count_nonzero(np.nanmax(self.shares[-1], axis=1) < DISTURBED)
+                before = read_usage()
+                ms = sample_ms()
+                used = read_usage().since(before)
+                samples[:, 0, arm] = ms, find_share(used), find_delay(used)
+            self.compilations[-1] = rounds = np.concatenate([rounds, samples], axis=1)
+            n_calm = np.count_nonzero(np.nanmax(rounds[SHARE], axis=1) < DISTURBED)
             if n_calm >= n_rounds or (n_calm >= MIN_ROUNDS and is_enough()):
                 return
 
-    def valid_pairs(self, arm: int, other: int = 0) -> list[FloatArray]:
-        """For each compilation that both ran in, (n, 2) ms of two arms, pair by pair.
+    def pick(self, row: int, arm: int, other: int = 0) -> list[FloatArray]:
+        """For each compilation that both ran in, (n, 2) samples of two arms, pair by pair.
 
         Disturbed pairs count only where too few calm ones remain.
         """
-        return self.pick(self.compilations, arm, other)
-
-    def pick(self, of_rounds: list[FloatArray], arm: int, other: int) -> list[FloatArray]:
-        """The columns of two arms in the rounds that count, for each compilation with any."""
-        pairs = [of_round[:, [arm, other]] for of_round in of_rounds]
-        shares = [share[:, [arm, other]].max(axis=1) for share in self.shares]
         limit = np.inf if self.interference(arm, other) else DISTURBED
-        valid = [np.isfinite(share) & (share < limit) for share in shares]
-        return [pair[mask] for pair, mask in zip(pairs, valid, strict=True) if mask.any()]
+        pairs = [rounds[:, :, [arm, other]] for rounds in self.compilations]
+        # The share of a pair is NaN where one of them is out, and that is below no limit.
+        valid = [pair[SHARE].max(axis=1) < limit for pair in pairs]
+        return [pair[row, mask] for pair, mask in zip(pairs, valid, strict=True) if mask.any()]
 
     def interference(self, arm: int, other: int = 0) -> float:
         """The median share of time that other programs took; 0 if enough rounds are calm.
 
         If it is not 0, a verdict on the arm needs ``is_clear_despite_interference``.
         """
-        shares = np.concatenate(self.shares)[:, [arm, other]].max(axis=1)
+        shares = np.concatenate([rounds[SHARE] for rounds in self.compilations])
+        shares = shares[:, [arm, other]].max(axis=1)
         shares = shares[np.isfinite(shares)]
         is_calm = np.count_nonzero(shares < DISTURBED) >= MIN_ROUNDS
         return 0.0 if is_calm else float(np.median(shares))
 
     def samples(self, arm: int) -> FloatArray:
         """(n, 2) ms of an arm and the first, pair by pair."""
-        return np.concatenate(self.valid_pairs(arm))
+        return np.concatenate(self.pick(MS, arm))
 
     def speedup(self, arm: int, over: int = 0) -> float:
         """The median ratio of pairs, which share the machine's drift; the mean of compilations."""
@@ -160,7 +154,7 @@ class Race:
 
     def log_ratios(self, arm: int, over: int = 0) -> list[FloatArray]:
         """For each compilation, the log of each pair's ratio."""
-        return [np.log(ms[:, 1] / ms[:, 0]) for ms in self.valid_pairs(arm, over)]
+        return [np.log(ms[:, 1] / ms[:, 0]) for ms in self.pick(MS, arm, over)]
 
     def noise(self, arm: int, over: int = 0) -> float:
         """Half-width of the uncertainty of a speed-up, as a fraction.
@@ -234,7 +228,7 @@ class Race:
         arm not at all. The same for slower.
         """
         noise, ratios = self.noise(arm), self.log_ratios(arm)
-        delays = self.pick(self.delays, arm, 0)
+        delays = self.pick(DELAY, arm)
         # A sample that was delayed all the time gives no bound; 1e-9 keeps its logarithm finite.
         undelayed = [np.log(np.maximum(1.0 - delay, 1e-9)) for delay in delays]
         slowest, fastest = (

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 import numpy as np
 
@@ -18,21 +18,21 @@ from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
     CompiledPlacement,
+    HostedModel,
     compile_candidate,
     join_rounds,
     summarize,
 )
-from placement_gym.backends.measured.interference import mark_busy
+from placement_gym.backends.measured.engine import Reporter
+from placement_gym.backends.measured.interference import Session
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.recipe import uses_aliases
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import EngineError, FloatArray, IntArray, UserError
 from placement_gym.hardware import register, usable_cores
 from placement_gym.problem import Problem
-from placement_gym.workloads import Outputs, draw
+from placement_gym.workloads import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -51,20 +51,19 @@ class Worker:
     problem's graph, and outputs are compared after each of its inferences. With objective
     ``"throughput"`` several requests are in flight; see ``throughput``.
 
+    What it can be asked is documented where it is asked, by the same names of ``MeasuredBackend``.
+
     Args:
-        core: Knows the devices of ``problem``.
-        model: As ``load_model`` returns it; not changed.
-        problem: Units of ``model``, and devices.
-        split: See ``placement_gym.compile_model``.
+        core: See ``HostedModel``, as for ``model`` and ``problem``.
+        model: The model.
+        problem: Its units, and devices.
+        alias: Whether devices get alias names.
         reporter: Receives every step.
         tolerance: See ``MeasuredEnv``.
 
     Attributes:
+        host: The model with its inputs.
         protocol: How often things run, of the present question.
-        samples: (n_samples, n_inferences) inputs; the first sample is timed.
-
-    Raises:
-        UserError: Unknown split, or one that the devices do not allow.
     """
 
     def __init__(
@@ -72,30 +71,45 @@ class Worker:
         core: ov.Core,
         model: ov.Model,
         problem: Problem,
-        split: str = "auto",
+        alias: bool,
         reporter: Reporter | None = None,
         tolerance: float | None = None,
     ) -> None:
-        self.core, self.model, self.problem = core, model, problem
-        self.alias = uses_aliases(split, problem.devices)
-        self.protocol = TimingProtocol()
-        self.reporter = reporter or Reporter()
-        self.request = problem.units.graph.request
-        self.samples = [draw(self.request, model, n) for n in range(self.request.n_samples)]
+        request = problem.units.graph.request
+        samples = [draw(request, model, number) for number in range(request.n_samples)]
+        self.host = HostedModel(core, model, problem, alias, samples, reporter or Reporter())
+        self.problem, self.protocol = problem, TimingProtocol()
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_arms: dict[str, Arm] = {}
-        self.reference_times_ms: dict[str, float] = {}
-        self.reference_outputs = ReferenceOutputs(self, tolerance)
+        # A circle would keep what is compiled on devices until Python collects its garbage.
+        itself = proxy(self)
+        self.reference_outputs = ReferenceOutputs(
+            self.host,
+            lambda: itself.reference,
+            lambda: itself.compile(itself.reference_placement),
+            tolerance,
+        )
         self.owner = os.getpid()
         register(core, problem.devices)
 
-    def answer(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+    def __getstate__(self) -> Any:
+        """Refuse to pickle: OpenVINO runs in this process.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            "an environment made with isolate=False measures in this process and cannot be "
+            "pickled: make it with isolate=True, or in the other process"
+        )
+
+    def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
         """The value of a property, or what a method returns, while nothing else measures.
 
         Raises:
             EngineError: This process is a fork of the one that made the worker; or the engine
                 failed.
-            UserError: See ``Engine.ask``.
+            UserError: See ``EngineProcess.ask``.
         """
         with self.lock():
             self.protocol = protocol
@@ -115,11 +129,10 @@ class Worker:
                 "OpenVINO's threads do not survive a fork: make the environment in the "
                 "process that uses it, or start that one by 'spawn'"
             )
-        with measurement_lock(self.reporter):
+        with measurement_lock(self.host.reporter):
             yield
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
-        """See ``MeasuredBackend.measure_once``."""
         self.check_reference()  # compiled first: compile_s is the candidate's alone
         with classified_failures():
             # The reference needs no second copy: its speed-up over itself is 1 by definition.
@@ -154,7 +167,7 @@ class Worker:
         start_s, most_rounds = perf_counter(), protocol.final_compiles
 
         def report(part_of_round: float = 0.0) -> None:
-            self.reporter.on_round(len(race.compilations) + part_of_round, measured)
+            self.host.reporter.on_round(len(race.compilations) + part_of_round, measured)
 
         with classified_failures():
             while len(race.compilations) < most_rounds:
@@ -176,7 +189,8 @@ class Worker:
             summarize(join_rounds(rounds), race, arm, self.problem)
             for arm, rounds in enumerate(compiled)
         ]
-        return [mark_busy(check_values(measurement)) for measurement in measurements]
+        # Each has the warning that it would have as the first of a session.
+        return [Session().keep(check_values(measurement)) for measurement in measurements]
 
     def run_round(
         self,
@@ -238,32 +252,26 @@ class Worker:
         self.reference_outputs.check(candidate.outputs(), assignment)
         return candidate
 
-    def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
-        """Run a placement of the model with more outputs, one request alone."""
-        variant = copy(self)
-        variant.model = model
-        return compile_candidate(variant, assignment).outputs()
-
     def output_error(self, assignment: IntArray) -> float:
-        """See ``MeasuredBackend.output_error``."""
         self.check_reference()
         with classified_failures():
             outputs = self.compile(assignment).outputs()
             return self.reference_outputs.find_error(outputs, assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
-        """See ``MeasuredBackend.operator_errors``."""
         from placement_gym.backends.measured.operator_errors import measure_operator_errors
 
-        if not self.request.separable:
+        if not self.host.request.separable:
             return np.full(len(selected), np.nan)
         with classified_failures():
-            return measure_operator_errors(self, device, selected.astype(np.bool_))
+            return measure_operator_errors(
+                self.host, device, selected.astype(np.bool_), self.tolerance
+            )
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement as the objective runs it, set the inputs and run it once."""
         if self.protocol.goal.serial:
-            return compile_candidate(self, assignment)
+            return compile_candidate(self.host, assignment)
         return self.in_flight.compile(assignment, self.protocol.requests, self.protocol.window)
 
     @property
@@ -272,17 +280,14 @@ class Worker:
 
     @property
     def tolerance(self) -> float:
-        """See ``MeasuredBackend.tolerance``."""
         return self.reference_outputs.tolerance
 
     @property
     def steady(self) -> list[bool]:
-        """See ``MeasuredBackend.steady``."""
         return self.reference_outputs.steady
 
     @property
     def comparison_rules(self) -> list[str]:
-        """See ``MeasuredBackend.comparison_rules``."""
         return self.reference_outputs.choosing.list_rules()
 
     @cached_property
@@ -290,7 +295,7 @@ class Worker:
         """The compiler of placements that run with several requests in flight."""
         from placement_gym.backends.measured.throughput import ThroughputCompiler
 
-        return ThroughputCompiler(self)
+        return ThroughputCompiler(self.host, self.tolerance)
 
     @property
     def reference_placement(self) -> IntArray:
@@ -313,7 +318,6 @@ class Worker:
         return self.reference_arms[self.objective]
 
     def check_reference(self) -> None:
-        """See ``MeasuredBackend.check_reference``."""
         try:
             with classified_failures():
                 _ = self.reference, self.reference_outputs.expected, self.steady
@@ -324,28 +328,22 @@ class Worker:
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuredBackend.reference_ms``."""
-        if self.objective not in self.reference_times_ms:
-            self.check_reference()
-            with classified_failures():
-                measured = self.time_candidate(self.reference, rival=0.0)
-            self.reference_times_ms[self.objective] = measured.reference_ms
-        return self.reference_times_ms[self.objective]
+        self.check_reference()
+        with classified_failures():
+            return self.time_candidate(self.reference, rival=0.0).reference_ms
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuredBackend.measure_operators``."""
         with classified_failures():
-            return counters.measure_operator_times(self, device, prefill)
+            n_inferences = self.protocol.counter_inferences
+            return counters.measure_operator_times(self.host, device, n_inferences, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuredBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
-        self.reporter.on_heartbeat("OpenVINO's own choice")
+        self.host.beat("OpenVINO's own choice")
         with classified_failures():
-            device_of = place(self.core, self.model, self.problem)
-        return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
+            return place(self.host.core, self.host.model, self.problem)
 
-    def close(self) -> None:
+    def restart(self) -> None:
         """Drop the compiled reference and its outputs."""
         self.references.clear()
         self.reference_arms.clear()

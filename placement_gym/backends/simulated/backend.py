@@ -72,8 +72,7 @@ class SimulatedBackend:
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Deterministic, or with seeded noise; see ``Backend.evaluate``."""
         placement = self.check_and_convert(assignment)
-        used = self.memory_bytes(placement)
-        error, penalty_ms = self.check_limits(placement, used)
+        used, error, penalty_ms = self.check_limits(placement)
         if error:
             traffic, device_bytes = self.simulator.traffic(placement), tuple(used.tolist())
             excess = int(self.problem.memory.excess(used).sum()) * self.has_hard_limits
@@ -90,14 +89,14 @@ class SimulatedBackend:
         placement = self.check_and_convert(assignment)
         return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
-    def check_limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
-        """See ``schedules.limits.check_limits``."""
-        return check_limits(self.problem, self.simulator, placement, used)
+    def check_limits(self, placement: UInt8) -> tuple[IntArray, str, float]:
+        """(n_devices,) bytes of a placement; and what ``schedules.check_limits`` finds."""
+        used = self.memory_bytes(placement)
+        return used, *check_limits(self.problem, self.simulator, placement, used)
 
     def infeasibility(self, assignment: IntArray) -> str:
         """By the memory that the semantics count; see ``Backend.infeasibility``."""
-        placement = self.check_and_convert(assignment)
-        return self.check_limits(placement, self.memory_bytes(placement))[0]
+        return self.check_limits(self.check_and_convert(assignment))[1]
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
         """By the memory that the semantics count; see ``Backend.excess_shares``."""
@@ -186,8 +185,7 @@ class SimulatedBackend:
         """Exact, relative to the first assignment; see ``Backend.remeasure``."""
         exact = []
         for placement in map(self.check_and_convert, assignments):
-            used = self.memory_bytes(placement)
-            _, penalty_ms = self.check_limits(placement, used)
+            used, _, penalty_ms = self.check_limits(placement)
             exact.append(self.evaluate_exactly(placement, used, penalty_ms))
         return [replace(result, reference_ms=exact[0].latency_ms) for result in exact]
 

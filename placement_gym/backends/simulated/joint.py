@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -174,20 +173,6 @@ def check_semantics(backend: SimulatedBackend, layout: ActionLayout) -> None:
         )
 
 
-class FusedProgram(NamedTuple):
-    """Groups of operators as the operators of a program.
-
-    Attributes:
-        program: Each group is a separate unit.
-        place: (n_groups,) uint8 devices.
-        group: (n_operators,) group of each operator.
-    """
-
-    program: Program
-    place: UInt8
-    group: IntArray
-
-
 class Fusion:
     """Fuses edges between units of one problem; edges within a unit are not fused."""
 
@@ -213,12 +198,16 @@ class Fusion:
         n_readers = np.diff(self.program.first_reader).astype(np.int64)
         return uint32(np.repeat(np.arange(len(n_readers)), n_readers))
 
-    def fuse(self, place: UInt8, fused_edges: UInt8) -> FusedProgram:
+    def fuse(self, place: UInt8, fused_edges: UInt8) -> tuple[Program, UInt8, IntArray]:
         """Fuse along the chosen edges where that is possible, see ``group_operators``.
 
         Args:
             place: (n_operators,) devices.
             fused_edges: (n_edges,) uint8.
+
+        Returns:
+            A program whose operators and units are the groups, the (n_groups,) device of each, and
+            the (n_operators,) group of each operator.
         """
         fixed = place, self.edge, fused_edges
         group = group_operators(self.readings, *fixed)
@@ -229,7 +218,7 @@ class Fusion:
         home[group] = place
         ms = np.zeros((count, program.ms.shape[1]))
         ms[np.arange(count), home] = spent
-        return FusedProgram(self.contract(group, count, ms), home, group)
+        return self.contract(group, count, ms), home, group
 
     def contract(self, group: IntArray, count: int, ms: FloatArray) -> Program:
         """The program of groups; tensors that all stay inside of one are gone."""

@@ -30,7 +30,6 @@ from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
-from placement_gym.backends.measured.result_errors import RESULT_ERRORS
 from placement_gym.deployment import FaultFinder
 from placement_gym.graph import extract, group
 from placement_gym.hardware import PRESETS, TESTBED
@@ -115,7 +114,7 @@ def test_a_wrong_operator_before_or_behind_a_choice_is_found(make: Make, where: 
 def test_choices_are_judged_by_the_values_that_they_pick(
     kind: str, inputs: Any, attributes: dict[str, Any], right: Any, wrong: Any
 ) -> None:
-    values = [np.array(array, np.float32) for array in inputs]
+    values = {index: np.array(array, np.float32) for index, array in enumerate(inputs)}
     port = 1 if kind == "TopK" else 0
     errors = [
         [ERRORS[kind](values, {port: np.array(chosen)}, attributes, 1e-2) for chosen in some]
@@ -147,7 +146,7 @@ def test_a_suppression_is_explained_by_rounding_or_not(selected: Any, explained:
     scores = np.array([[[0.9, 0.899, 0.5, 0.301, 0.1]]], np.float32)
     inputs = [np.array([corners], np.float32), scores, *map(np.array, (5, 0.5, 0.3))]
     outputs = {0: np.array(selected), 2: np.array([len(selected)])}
-    error = ERRORS["NonMaxSuppression"](inputs, outputs, NMS, 5e-3)
+    error = ERRORS["NonMaxSuppression"](dict(enumerate(inputs)), outputs, NMS, 5e-3)
     assert error == (0.0 if explained else WRONG)
 
 
@@ -181,7 +180,7 @@ def test_rows_are_those_of_the_reference_or_rounding_explains_them(
 ) -> None:
     limits = {"iou_threshold": 0.5, "score_threshold": 0.3, "keep_top_k": -1, "nms_top_k": 400}
     own, outputs = ({0: np.reshape(made, (-1, 6))} for made in (ROWS, rows))
-    error = RESULT_ERRORS["MulticlassNms"](own, outputs, limits, 5e-3)
+    error = ERRORS["MulticlassNms"](own, outputs, limits, 5e-3)
     assert error == (0.0 if explained else WRONG)
 
 
@@ -189,7 +188,7 @@ def test_of_rows_that_score_alike_half_have_to_be_the_same() -> None:
     limits = {"iou_threshold": 0.5, "score_threshold": 0.3, "keep_top_k": 4, "nms_top_k": -1}
     candidates = np.array([[0, 0.7, x, 0, x + 10, 10] for x in range(0, 100, 20)], np.float32)
     elsewhere = candidates + np.array([0, 0, 0, 50, 0, 50], np.float32)
-    suppress = partial(RESULT_ERRORS["MulticlassNms"], {0: candidates[:4]})
+    suppress = partial(ERRORS["MulticlassNms"], {0: candidates[:4]})
     assert suppress({0: candidates[1:]}, limits, 1e-3) == 0.0
     assert suppress({0: np.concatenate([candidates[:2], elsewhere[:2]])}, limits, 1e-3) == 0.0
     assert suppress({0: elsewhere[:4]}, limits, 1e-3) == WRONG
@@ -212,7 +211,7 @@ def test_labels_of_a_loop_are_compared_by_the_share_of_equal_ones(
 ) -> None:
     own = {0: np.array([4, 8, 9]), 1: np.array([1.0, 2.0])}
     outputs = {0: np.array(labels), 1: np.array(numbers)}
-    assert RESULT_ERRORS["Loop"](own, outputs, {}, 1e-2) == error
+    assert ERRORS["Loop"](own, outputs, {}, 1e-2) == error
 
 
 def test_control_flow_chooses_if_its_body_does() -> None:
@@ -251,7 +250,7 @@ def test_more_rows_than_chosen_are_not_cut_off() -> None:
 
 
 def test_values_next_to_indices_are_compared_too() -> None:
-    values, top = [np.array([1.0, -3.0, 2.0])], {"axis": 0, "mode": "max", "sort": "value"}
+    values, top = {0: np.array([1.0, -3.0, 2.0])}, {"axis": 0, "mode": "max", "sort": "value"}
     right, negated = ({0: np.array(made), 1: np.array([2, 0])} for made in ([2, 1], [-2, -1]))
     assert ERRORS["TopK"](values, right, top, 1e-3) == 0.0
     assert ERRORS["TopK"](values, negated, top, 1e-3) > 1.0

@@ -124,7 +124,7 @@ def test_scattered_placements_compute_the_same(kind: str, view: str) -> None:
 def test_sizes_are_those_of_the_sample_inputs_in_both_views() -> None:
     folded, raw = (build("NonZero", view) for view in ("folded", "raw"))
     model = load_model(make_picked_rows())
-    deep = expected(model, worker_of(folded).samples[0][0])[1]
+    deep = expected(model, worker_of(folded).host.samples[0][0])[1]
     for backend in (folded, raw):
         graph = backend.problem.units.graph
         shapes = dict(zip(graph.names, graph.shapes, strict=True))

@@ -177,8 +177,8 @@ def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) ->
     shapes = [array.shape[:2] for array in worker_of(backend).reference_outputs.expected]
     assert shapes == list(OTHERS)
     assert not backend.evaluate(half).error
-    wrong = [*worker_of(backend).samples[:2], [[7 - worker_of(backend).samples[2][0][0]]]]
-    monkeypatch.setattr(worker_of(backend), "samples", wrong)
+    wrong = [*worker_of(backend).host.samples[:2], [[7 - worker_of(backend).host.samples[2][0][0]]]]
+    monkeypatch.setattr(worker_of(backend).host, "samples", wrong)
     assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
     backend.close()
 

@@ -27,7 +27,8 @@ from placement_gym.backends.measured import (
     engine,
 )
 from placement_gym.backends.measured import backend as measured_backend
-from placement_gym.backends.measured.engine import EngineProcess, LocalEngine
+from placement_gym.backends.measured.engine import EngineProcess
+from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import EngineError, UserError
 from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.hardware import TESTBED
@@ -123,7 +124,7 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: MeasuredBacke
     assert (found.n_transfers, found.transfer_bytes) == shared.problem.traffic(
         assignment(CHESSBOARD)
     )
-    assert min(found.compile_s, found.measure_s, found.noise_floor) > 0
+    assert min(found.compile_s, found.measure_s, found.noise) > 0
     assert isinstance(found.memory_bytes, tuple)
     assert alone.n_submodels == 1
 
@@ -208,8 +209,8 @@ def test_without_isolation_all_but_finalists_run_here() -> None:
     env = make()
     backend = env.backend.inner
     assert isinstance(backend, MeasuredBackend)
-    assert isinstance(backend.engine, LocalEngine)
-    assert backend.engine.finals_engine is not None
+    assert isinstance(backend.engine, Worker)
+    assert backend.finals_engine is not None
 
 
 @pytest.mark.parametrize("value", [0, -1.0, "soon", float("nan")])

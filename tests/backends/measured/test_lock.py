@@ -15,12 +15,12 @@ from fakes import assignment
 from testbed import CHESSBOARD, backend
 
 from placement_gym.backends.measured import Reporter, lock
+from placement_gym.backends.measured.engine import describe_command
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.base import EngineError
 
 ENTERING_CHILD = """
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.errors import EngineError
 with measurement_lock():
     print("entered", flush=True)
@@ -103,8 +103,8 @@ def test_who_waits_for_a_child_reads_its_command(capfd: pytest.CaptureFixture[st
     ],
 )
 def test_the_holder_is_shown_as_its_command(arguments: list[str], shown: str) -> None:
-    assert lock.describe_command(arguments).endswith(shown)
-    assert not lock.describe_command(arguments).startswith("/")
+    assert describe_command(arguments).endswith(shown)
+    assert not describe_command(arguments).startswith("/")
 
 
 def test_the_lock_is_where_the_environment_variable_says(own_lock: Path) -> None:

@@ -259,7 +259,7 @@ def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.Mo
         return map(compile_scripted, placements)
 
     monkeypatch.setattr(timing, "perf_counter", lambda: now_ms[0] / 1e3)
-    monkeypatch.setattr(timing, "find_share", lambda before, after: 0.0)  # no round is disturbed
+    monkeypatch.setattr(timing, "find_share", lambda used: 0.0)  # no round is disturbed
     monkeypatch.setattr(worker_of(tested), "compile_all", compile_one_by_one)
     monkeypatch.setattr(worker_of(tested).reference_outputs, "check", lambda outputs, placed: None)
     measured = tested.remeasure([tested.problem.single(0), tested.problem.single(1)])
@@ -270,7 +270,7 @@ def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.Mo
 
 def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
     tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
-    worker_of(tested).reporter = Reporter(on_heartbeat=beats.append)
+    worker_of(tested).host.reporter = Reporter(on_heartbeat=beats.append)
     tested.measure_operators(1)
     first = 1
     assert [beats.count(stage) for stage in dict.fromkeys(beats)][-2:] == [

@@ -139,14 +139,6 @@ def test_where_interference_is_seen_nothing_else_is_doubted(
     assert engine.log.count("measure") == 5
 
 
-def test_noise_floor_is_the_usual_noise_of_the_session() -> None:
-    samples = [Measurement(5.0, 10.0, 5.0, noise=noise) for noise in (0.01, 0.05, 0.02)]
-    engine = ScriptedEngine([*samples, REFUSED])
-    assert [engine.evaluate(MIXED).noise_floor for _ in range(4)] == pytest.approx(
-        [0.01, 0.03, 0.02, 0.02]
-    )
-
-
 def test_the_reference_beside_itself_has_speed_up_one() -> None:
     engine = ScriptedEngine([Measurement(223.1, 183.8, 230.0, noise=0.02), 10.0])
     alone = assignment([0, 0, 0, 0])

@@ -159,7 +159,7 @@ def test_share_of_time_that_others_took(
     before: Usage, after: Usage, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interference, "usable_cores", lambda: 2)
-    assert find_share(before, after) == pytest.approx(share)
+    assert find_share(after.since(before)) == pytest.approx(share)
 
 
 def test_delay_counts_all_waiting_and_the_host_of_each_core(
@@ -167,9 +167,9 @@ def test_delay_counts_all_waiting_and_the_host_of_each_core(
 ) -> None:
     monkeypatch.setattr(interference, "usable_cores", lambda: 4)
     cores = os.cpu_count() or 1
-    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1.5, 0.3, 0)) == pytest.approx(0.3)
-    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1, 0, 0.2 / cores)) == pytest.approx(0.2)
-    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1, 3, 0)) == 1.0
+    assert find_delay(Usage(1, 1.5, 0.3, 0)) == pytest.approx(0.3)
+    assert find_delay(Usage(1, 1, 0, 0.2 / cores)) == pytest.approx(0.2)
+    assert find_delay(Usage(1, 1, 3, 0)) == 1.0
 
 
 def test_warm_up_ends_when_times_stop_falling(machine: Machine) -> None:

@@ -21,6 +21,7 @@ import placement_gym
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import MeasuredBackend, relative_error
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
+from placement_gym.backends.measured.engine import pack, unpack
 from placement_gym.deployment import evaluate_placement, plan
 from placement_gym.graph import extract
 from placement_gym.models import ModelSpec, load_model
@@ -136,8 +137,8 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
 
 
 def test_parts_of_a_measurement_are_kept() -> None:
-    phased = Measurement(1.0, 2.0, parts_ms={"prefill_ms": 0.5, "token_ms": 0.25})
-    assert Measurement.from_json(phased.to_json()) == phased
+    phased = Measurement(1.0, 2.0, 1.5, parts_ms={"prefill_ms": 0.5, "token_ms": 0.25})
+    assert unpack(pack(phased)) == phased
 
 
 @pytest.mark.slow
@@ -161,7 +162,7 @@ def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPa
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
     assert worker_of(backend).reference_outputs.separate is not None  # before the inputs change
-    steps = [list(step) for step in worker_of(backend).samples[0]]
+    steps = [list(step) for step in worker_of(backend).host.samples[0]]
     steps[0][0] = 1 + steps[0][0]
     monkeypatch.setattr(backend, "samples", [steps])
     measured = backend.evaluate(halves(backend))

@@ -212,7 +212,7 @@ def test_a_reference_that_is_wrong_is_not_blamed_on_a_placement() -> None:
 def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated.engine, EngineProcess)
-    built = build_worker(isolated.engine.recipe, ModelSpec("tiny"), Reporter())
+    built = build_worker(ModelSpec("tiny"), *isolated.engine.setup, Reporter())
     assert built.tolerance == 0.25
 
 
