@@ -38,29 +38,19 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     differs.
 
     With `observe="flat"` an observation has eight numbers for each device, whatever the size of the
-    graph. Use it with the algorithms of Stable-Baselines3:
-
-    ```python
-    import placement_gym
-    import torch
-    from stable_baselines3 import A2C
-    from stable_baselines3.common.env_util import make_vec_env
-
-    torch.set_num_threads(1)  # more threads take several times as long where cores are shared
-    kwargs = {"model": "inception", "devices": "hsdag-paper", "observe": "flat"}
-    envs = make_vec_env("DevicePlacementPerUnitSim-v0", n_envs=8, env_kwargs=kwargs)
-    model = A2C("MlpPolicy", envs, gamma=1.0, device="cpu").learn(2_048)
-    ```
-
-    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` makes about four times as many steps
-    per second. Measured environments are stepped one after another; with `observe="flat"` they
-    measure only the last placement of an episode:
+    graph, and measured environments measure only the last placement of an episode. Use it with the
+    [algorithms of Stable-Baselines3](../../docs/results/learning.md):
 
     ```python
     import gymnasium as gym
+    import placement_gym
 
-    env = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="inception", observe="flat")
+    measured = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
     ```
+
+    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` makes about four times as many steps
+    per second. Measured environments are stepped one after another.
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` is False
