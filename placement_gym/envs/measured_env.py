@@ -43,8 +43,8 @@ class MeasuredEnv(DevicePlacementEnv):
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
     reference device ([how](../../docs/explanation/latency.md#measured)). A step takes about a
-    second: to train with fewer, [start in a
-    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
+    second. To need fewer steps, [train in a
+    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements) first.
 
     ```python
     import gymnasium as gym

@@ -62,13 +62,23 @@ class StreamEnv(gym.Env[Any, Any]):
     ```python
     import gymnasium as gym
     import placement_gym
+    import torch
     from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
 
-    envs = gym.make("DevicePlacementStream-v0")
-    model = PPO("MlpPolicy", envs, n_steps=1024, batch_size=128, n_epochs=4, learning_rate=1e-3)
+    torch.set_num_threads(1)  # more threads take several times as long where cores are shared
+    envs = make_vec_env("DevicePlacementStream-v0", n_envs=16, env_kwargs={"n_problems": 32})
+    model = PPO("MlpPolicy", envs, n_steps=64, learning_rate=1e-3, gamma=0.0, seed=0, device="cpu")
+    model.learn(4_096)
+
+    unseen = gym.make("DevicePlacementStream-v0", split="validation")
+    observation, _ = unseen.reset(options={"problem": 0})
+    action, _ = model.predict(observation, deterministic=True)
+    _, reward, *_ = unseen.step(action)
     ```
 
-    `gym.make_vec("DevicePlacementStream-v0", num_envs=64)` plays many episodes per step.
+    On 20 unseen graphs this policy is about 5 % slower than the floor, random actions 35 %. Trained
+    on 128 problems it is about level.
 
     ## Action Space
     `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places one unit after
