@@ -106,10 +106,8 @@ class SimulatedEnv(DevicePlacementEnv):
             workload's ``.json``; or a generated graph, such as ``"synthetic-layered-1000"`` or
             ``"family-attention-120-seed7"``.
         devices: Preset, names, file or specifications. None takes ``cpu+dgpu``, or the devices
-            of a workload or ``CostGraph``. Kinds are CPU, GPU and NPU (and ACC for a workload),
-            with an index as in ``"GPU.1"``; any other name must state its ``roofline``, unless the
-            costs are given. A workload also takes counts, ``"1cpu+2acc@0.3"``: two accelerators
-            that hold 30 % of the memory each.
+            of a workload or ``CostGraph``. A name other than CPU, GPU, NPU or ``"GPU.1"`` needs a
+            ``roofline`` or given costs. A workload also takes counts, as in ``"1cpu+2acc@0.3"``.
         granularity: As for ``MeasuredEnv``. Units of a workload are its colour classes, or its
             nodes with ``"op"``; units of a ``CostGraph`` are its nodes.
         objective: ``"latency"``, or ``"throughput"``: the time between two results.
