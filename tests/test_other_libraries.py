@@ -17,7 +17,7 @@ from stable_baselines3.common.env_checker import check_env
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "other_libraries.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 NAMES = (
-    "stable_baselines3", "sb3_contrib", "gymnasium", "torchrl", "tianshou", "skrl", "ray.rllib",
+    "sb3_contrib", "gymnasium", "torchrl", "tianshou", "skrl", "ray.rllib",
     "placement_gym", "minari",
 )  # fmt: skip
 """The library of each block; the last but one registers the id for CleanRL's scripts."""

@@ -24,9 +24,10 @@ from placement_gym.view import render_page
 DOCS = Path(__file__).parent.parent
 ROOT = DOCS.parent
 BASELINES = tuple(
-    ROOT / "agents" / name / "README.md" for name in ("logits", "graph_groups", "list_policy")
+    ROOT / "agents" / name / "README.md"
+    for name in ("logits", "post", "graph_groups", "list_policy")
 )
-"""Files of the agents that are not from papers, which share a page."""
+"""Files of agents with short descriptions, which share a page."""
 COPIES = {
     "project/changelog": ROOT / "CHANGELOG.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
@@ -60,8 +61,8 @@ SHARED = {"DevicePlacementPerUnitSim-v0": "DevicePlacementPerUnit-v0"}
 """Id -> the id whose page it shares."""
 ABOUT_BASELINES = """# Learned baselines
 
-Three agents of this package that are not from a paper: the simplest learner, the best one where
-memory is scarce, and one that answers within milliseconds.
+Four small agents: a table of logits, Post, which updates such a table by the cross-entropy method,
+the best learner where memory is scarce, and one that answers within milliseconds.
 """
 """What the page of ``BASELINES`` says above their texts."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
@@ -308,7 +309,7 @@ def generate_agents(readme: str) -> str:
 
 
 def generate_baselines(page: str) -> str:
-    """The page of the agents that are not from papers: a section for each."""
+    """The page of the agents with short descriptions: a section for each."""
     texts = [lead_links(source.read_text(), source, page) for source in BASELINES]
     sections = [re.sub(r"^#", "##", text, flags=re.MULTILINE) for text in texts]
     packages = [f"agents/{source.parent.name}" for source in BASELINES]

@@ -39,8 +39,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     `granularity` defines a unit: `"op"` is a single operator, `"colocated"` (the default) joins an
     only child to its only parent, and `"fused"` is what the CPU executes as one primitive.
-    Constants, conversions and shape computations belong to the operators that read them, unless
-    `graph="raw"`.
+    Constants, conversions and shape computations belong to the operators that read them.
 
     | id | use it to |
     | --- | --- |
@@ -55,8 +54,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     `info["devices"]` names the devices. `env.unwrapped.action_masks()` is False for devices that
     cannot run a unit; MaskablePPO reads it.
 
-    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored. Padded devices
-    are masked, and choosing one selects the reference device.
+    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored; a padded
+    device, which is masked, counts as the reference device.
 
     ## Observation Space
     `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
@@ -72,10 +71,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `edges` | (2, E) | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | 1 for an edge, 0 for padding |
 
-    Masks are int8, all else is float32 of order one. `env.observation_space[key].read(values)`
-    restores indices, `placement_gym.edge_index` edges. `observe_graph=False` leaves out `x`,
-    `edges` and `edge_mask`, for graphs of many thousands of units. `observe_devices=True` adds
-    [device features](#device-features).
+    Masks are int8, all else is float32. `placement_gym.edge_index` restores the indices of edges,
+    `env.observation_space[key].read(values)` other indices. `observe_graph=False` leaves out `x`,
+    `edges` and `edge_mask`. `observe_devices=True` adds [device features](#device-features).
 
     ## Rewards
 
@@ -89,21 +87,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     [A wrapper](../../docs/how_to/own_problem.md#another-reward) can compute any other reward.
 
-    A placement that does not fit or does not run is infeasible. It raises no exception:
-    `info["latency_ms"]` is ten times the reference latency, and the reward is computed from 10
-    (1 + 9 s) times the reference latency, where s is the fraction of the placement's bytes that
-    exceed the memory limits. With `repair=True` the nearest placement that fits is evaluated.
+    A placement that does not fit or does not run is infeasible: `info["latency_ms"]` is ten times
+    the reference latency, and the reward is that of 10 (1 + 9 s) times the reference latency, where
+    s is the fraction of the placement's bytes that exceed the memory limits. With `repair=True` the
+    nearest placement that fits is evaluated instead.
 
     ## Starting State
     All units are on the reference device, the first device that can run the whole model.
 
-    `reset(options={"placement": ...})` starts one episode from another placement, which is
-    evaluated first: a `Placement`, a dictionary from unit to device name, or device indices (with
-    `gym.make_vec` also one row for each environment).
+    `reset(options={"placement": ...})` starts an episode from another placement: a `Placement`, a
+    dictionary from unit to device name, or device indices (with `gym.make_vec` also one row for
+    each environment).
 
     ## Episode End
-    The episode terminates after `horizon` placements, one by default, whether feasible or not.
-    `gym.make(..., max_episode_steps=...)` truncates it.
+    The episode terminates after `horizon` placements, one by default.
 
     ## Information
     `reset` and `step` return the same keys.
@@ -116,7 +113,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `speedup`, `speedup_vs_best_single` | over the reference and the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `warning` | why the measurement is too unreliable to compare, or `""` |
-    | `interference` | fraction of the time that other programs took; 0 if enough was calm |
+    | `interference` | fraction of the time that other programs took, if it disturbed; else 0 |
     | `n_submodels`, `n_submodels_expected` | submodels made, and submodels needed |
     | `n_transfers`, `transfer_bytes` | transfers between devices, and their bytes |
     | `memory_bytes`, `excess_bytes` | bytes on each device; bytes beyond the limits |
@@ -128,16 +125,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `devices` | names of the devices, in the order of action values |
     | `testbed` | True if two devices are one physical device |
 
-    If no device holds the model, `best_single_ms` is ten times `reference_ms`. A tensor that two
-    other devices read counts as two transfers.
+    If no device holds the model, `best_single_ms` is ten times `reference_ms`.
 
     `gym.make_vec` returns `latency_ms`, `reference_ms`, `best_single_ms`, `speedup`,
     `speedup_vs_best_single`, `feasible` and `repaired`; with `vectorization_mode="sync"`, all keys.
 
     ## Device Features
     `observe_devices=True` adds these keys, or with `observe_graph=False` only `room`. Times are
-    log(1 + t / s), where s is the mean time of a unit on a device, or zero if they would have to be
-    measured. Bytes are fractions of the model's bytes.
+    log(1 + t / s), where s is the mean time of a unit on a device; they are zero if they would have
+    to be measured. Bytes are fractions of the model's bytes.
 
     | key | shape | meaning |
     | --- | --- | --- |
@@ -152,15 +148,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `scale` | (1,) | log10(s in ms) / 8 |
     | `room` | (D,) | free memory under the placement, negative beyond a limit |
 
-    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited, 1
-    for the host, the mean time of a unit, and the cost of a submodel.
+    The columns of `devices`: the bytes that fit, 1 if they are limited, 1 for the host, the mean
+    time of a unit, and the cost of a submodel.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
     * Placeto (Addanki et al. 2019); the hierarchical placer (Mirhoseini et al. 2017, 2018).
 
     ## Version History
-    * v0: Initial version, 0.1.0 of the package. Later versions add arguments and keys.
+    * v0: Initial version.
 
     Args:
         backend: Evaluates placements of its problem.

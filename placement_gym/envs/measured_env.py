@@ -43,8 +43,8 @@ class MeasuredEnv(DevicePlacementEnv):
     ## Description
     OpenVINO compiles each placement on the devices of this machine and times it in turn with the
     reference device ([how](../../docs/explanation/latency.md#measured)). A step takes about a
-    second. To train with fewer measurements, [start in a
-    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements).
+    second. To need fewer steps, [train in a
+    simulation](../../docs/tutorial/first_agent.md#continue-on-measurements) first.
 
     ```python
     import gymnasium as gym
@@ -54,9 +54,9 @@ class MeasuredEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacement-v0", num_envs=4)` times the placements of a step against one
-    reference. These pages explain arguments: [models, shapes and
-    inputs](../../docs/how_to/own_problem.md), [devices and
-    constraints](../../docs/how_to/devices.md), [scenarios](../../docs/how_to/language_models.md),
+    reference. More about arguments: [models, shapes and inputs](../../docs/how_to/own_problem.md),
+    [devices and constraints](../../docs/how_to/devices.md),
+    [scenarios](../../docs/how_to/language_models.md),
     [throughput](../../docs/how_to/several_models.md).
 
     ## Measured Information
@@ -72,32 +72,29 @@ class MeasuredEnv(DevicePlacementEnv):
         granularity: ``"op"``, ``"colocated"`` or ``"fused"``.
         graph: ``"folded"``, or ``"raw"``: every node of OpenVINO's model.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
-        warmup: Maximum number of untimed inferences after the first one, whose outputs are
-            compared. Fewer if times stop falling.
+        warmup: Maximum number of untimed inferences after the first one; fewer if times stop
+            falling.
         repeats: Maximum number of timed inferences of the placement, and of the reference; None is
             six. For throughput, of windows of eight or more results; None is four.
         noise: Timing ends early if the half-width of the speed-up's 95 % interval is this fraction,
             or if the placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory.
-        isolate: Run OpenVINO in a separate process, where a placement that crashes or hangs twice
-            is infeasible.
+        isolate: Run OpenVINO in a separate process, which survives crashes.
         timeout_s: Seconds after which a step of that process counts as hung.
-        shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
-            ``"?"`` leaves one dynamic, ``"1..128"`` bounds it.
+        shapes: Sizes of dynamic dimensions, as in ``{"input_ids": [1, 64]}``; ``"?"`` leaves one
+            dynamic, ``"1..128"`` bounds it.
         scenario: What one run of a stateful model does. ``"chat-128-32"`` reads 128 tokens, then
             decodes 32; None is ``"chat"``, 64 and 16. A model that reads no tokens runs
-            ``"steps-16"``. Dimensions that ``shapes`` does not bind are a batch of one if they come
-            first, else the tokens.
-        inputs: An ``.npz`` of named arrays, a folder of ``.npy``, a mapping of names to arrays, or
-            a list of mappings, one per sample. The first sample is timed, outputs are compared on
-            each. None generates inputs.
+            ``"steps-16"``.
+        inputs: Mapping of names to arrays, or a file or folder of them; a list has several samples.
+            None generates inputs.
         extension: File of a library for ``ov.Core.add_extension``. Its code runs.
         objective: ``"latency"``, or ``"throughput"``: the milliseconds between two results with
             several requests in flight.
         requests: For throughput, requests in flight on several devices. None is one more than
             devices, or as many as devices for a stateful model.
-        tolerance: Maximum relative error of outputs; beyond it a placement is infeasible. None is
-            1e-4 if all devices compute in f32, else 3e-2, and is measured for a quantised model.
+        tolerance: Maximum relative error of outputs; beyond it a placement is infeasible. None
+            chooses it by the devices' precision.
         constraints: Operators to keep on devices or off them, as in ``{"keep_off": {"NPU":
             ["type:Softmax"]}}``, or a file of these.
         costs: ``"profiled"`` measures the times of operators and transfers once and keeps them, for

@@ -35,33 +35,22 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     An episode visits every unit of the model once; each action places the current unit.
     `DevicePlacementPerUnitSim-v0` simulates as [DevicePlacementSim-v0](simulated_env.py) does,
     `DevicePlacementPerUnit-v0` measures as [DevicePlacement-v0](env.py) does. This page says what
-    differs from them.
+    differs.
 
     With `observe="flat"` an observation has eight numbers for each device, whatever the size of the
-    graph. Use this form with the algorithms of Stable-Baselines3:
-
-    ```python
-    import placement_gym
-    import torch
-    from stable_baselines3 import A2C
-    from stable_baselines3.common.env_util import make_vec_env
-
-    torch.set_num_threads(1)  # more threads take several times as long where cores are shared
-    kwargs = {"model": "inception", "devices": "hsdag-paper", "observe": "flat"}
-    envs = make_vec_env("DevicePlacementPerUnitSim-v0", n_envs=8, env_kwargs=kwargs)
-    model = A2C("MlpPolicy", envs, gamma=1.0, device="cpu").learn(2_048)
-    ```
-
-    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
-    environments together, about four times as many steps per second as one environment. Measured
-    environments are stepped one after another; with `observe="flat"` they measure only the last
-    placement of an episode:
+    graph, and measured environments measure only the last placement of an episode. Use it with the
+    [algorithms of Stable-Baselines3](../../docs/results/learning.md):
 
     ```python
     import gymnasium as gym
+    import placement_gym
 
-    env = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="inception", observe="flat")
+    measured = gym.make("DevicePlacementPerUnit-v0", model="tiny", observe="flat", costs="profiled")
     ```
+
+    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` makes about four times as many steps
+    per second. Measured environments are stepped one after another.
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` is False
@@ -81,8 +70,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `start` | (N,) | simulated start of each unit / the latest start; 0 if measured |
 
     The `Box` begins with `own` of all devices, then `incoming` of all devices, and so on. Times are
-    arcsinh(10 t / mean time of a unit), from about -10 to 10. Most are relative to the best single
-    device, which holds all units that have not been placed yet.
+    arcsinh(10 t / mean time of a unit), from about -10 to 10. Units that have not been placed yet
+    are on the best single device.
 
     | number | bounds | meaning for the current unit on a device |
     | --- | --- | --- |
@@ -102,12 +91,11 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     | `"saving"` | N x latency saved / latency of the best single device; default of `"flat"` |
     | `"final"` | 0 until the last unit is placed, then `final_reward` |
 
-    `"improvement"` evaluates a placement at every step. Its rewards are of order 1 / N, which is
-    small compared with the error of an untrained value function.
+    `"improvement"` evaluates a placement at every step; its rewards are small, of order 1 / N.
 
     `"saving"` computes latencies from costs alone, without limits and noise, and evaluates only the
-    last placement. The rewards of an episode that starts on the best single device add up to N (1 -
-    1 / `speedup_vs_best_single`).
+    last placement. If an episode starts on the best single device, its rewards add up to N (1 - 1 /
+    `speedup_vs_best_single`).
 
     ## Starting State
     | `start` | devices of the units |

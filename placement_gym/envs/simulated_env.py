@@ -30,9 +30,9 @@ class SimulatedEnv(DevicePlacementEnv):
     ## Description
     The interface of [DevicePlacement-v0](env.py), simulated: a step takes microseconds, and the
     machine need not have the devices. The environment also takes generated graphs, published
-    workloads and [your own graphs](../../docs/how_to/own_problem.md). It is deterministic unless
-    `noise` is set. [Simulation](../../docs/explanation/latency.md#simulated) explains costs,
-    schedules and the proven optimum.
+    workloads and [your own graphs](../../docs/how_to/own_problem.md#your-own-graph). It is
+    deterministic unless `noise` is set. More about [costs, schedules, generated graphs and the
+    proven optimum](../../docs/explanation/latency.md#simulated).
 
     ```python
     import gymnasium as gym
@@ -42,8 +42,7 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
-    together. Episodes are reset in the step that ends them (`AutoresetMode.SAME_STEP`); `final_obs`
-    and `final_info` hold their end.
+    together. Episodes are reset in the step that ends them (`AutoresetMode.SAME_STEP`).
 
     ## Action Space
     `MultiDiscrete([n_devices] * N)`. See [DevicePlacement-v0](env.py#action-space).
@@ -76,22 +75,21 @@ class SimulatedEnv(DevicePlacementEnv):
     )
     ```
 
-    An action is then a device for each unit, a level from 0 to 7 for each unit if `"priority"` is
-    decided, and a bit for each edge if `"fusion"` is. Observations gain these keys:
+    An action is then a device for each unit, with `"priority"` also a level from 0 to 7 for each
+    unit, and with `"fusion"` a bit for each edge. Observations gain these keys:
 
     | key | shape | meaning |
     | --- | --- | --- |
     | `priority` | (N,) | level of each unit / 8 |
     | `fused` | (E,) | 1 for edges that are to be fused (int8) |
 
-    A free device starts the ready unit of the highest level, among equals the first in topological
-    order. Fusing an edge saves the launch of the operator that reads the tensor, and the time to
-    write and read it, if both ends share a device and the graph stays acyclic. Fused operators
-    start when all their inputs have arrived and finish together. Fusion needs the analytic costs of
-    a stateless model.
+    A free device starts the ready unit of the highest level. Fusing an edge saves the launch of the
+    operator that reads the tensor, and the time to write and read it, if both ends share a device
+    and the graph stays acyclic. Fused operators start when all their inputs have arrived and finish
+    together. Fusion needs the analytic costs of a stateless model.
 
     `gdp`, `annealing` and `hill-climb` decide all three; `heft` uses its rank as priority. Other
-    agents and solvers, `compare` and studies do not accept such an environment.
+    agents, `compare` and studies do not accept such an environment.
 
     ## References
     * HSDAG (Duan et al. 2024), whose problem this is.
@@ -101,20 +99,15 @@ class SimulatedEnv(DevicePlacementEnv):
       Compilers".
 
     ## Version History
-    * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
-      optional observation keys.
+    * v0: Initial version.
 
     Args:
         model: As for ``MeasuredEnv``; or a ``CostGraph``, or its ``.json``; or a published
-            workload's ``.json``; or a synthetic graph of about so many operators, such as
-            ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
-            ``"unrolled-lstm-50000"`` or ``"stacked-bert-80000"``; or a generated one such as
-            ``"family-attention-120-seed7"``, see ``graph.generated``.
+            workload's ``.json``; or a generated graph, such as ``"synthetic-layered-1000"`` or
+            ``"family-attention-120-seed7"``.
         devices: Preset, names, file or specifications. None takes ``cpu+dgpu``, or the devices
-            of a workload or ``CostGraph``, which needs costs on all named devices. Kinds are
-            CPU, GPU and NPU (and ACC for a workload), with an index as in ``"GPU.1"``; any other
-            name must state its ``roofline``, unless the costs are given. A workload also takes
-            counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
+            of a workload or ``CostGraph``. A name other than CPU, GPU, NPU or ``"GPU.1"`` needs a
+            ``roofline`` or given costs. A workload also takes counts, as in ``"1cpu+2acc@0.3"``.
         granularity: As for ``MeasuredEnv``. Units of a workload are its colour classes, or its
             nodes with ``"op"``; units of a ``CostGraph`` are its nodes.
         objective: ``"latency"``, or ``"throughput"``: the time between two results.
@@ -126,8 +119,8 @@ class SimulatedEnv(DevicePlacementEnv):
             costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         inputs: As for ``MeasuredEnv``; costs are those at their sizes.
-        scenario: As for ``MeasuredEnv``. Analytic costs are those of the prefill plus, for each
-            decoded token, the mean of the first and the last one's.
+        scenario: As for ``MeasuredEnv``. Analytic costs give every decoded token the mean of the
+            first and the last one's.
         decisions: ``"placement"``, and optionally ``"priority"``, ``"fusion"`` or both, which
             cannot be combined with padding.
         kwargs: As for ``MeasuredEnv``.

@@ -55,26 +55,35 @@ class StreamEnv(gym.Env[Any, Any]):
     ## Description
     Learn a policy that places graphs it has never seen. Every episode is another
     [simulated](../../docs/explanation/latency.md#simulated) problem: a generated graph of 50 to 800
-    operators, a host with two or four GPUs, often with memory limits, and a schedule. A seed is a
-    problem; training, validation and test problems are disjoint, as in Procgen.
+    operators, a host with two or four GPUs, often with memory limits, and a schedule.
 
     By default an action sets the weights of a list scheduler, so stock algorithms learn in seconds:
 
     ```python
     import gymnasium as gym
     import placement_gym
+    import torch
     from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
 
-    envs = gym.make("DevicePlacementStream-v0")
-    model = PPO("MlpPolicy", envs, n_steps=1024, batch_size=128, n_epochs=4, learning_rate=1e-3)
+    torch.set_num_threads(1)  # more threads take several times as long where cores are shared
+    envs = make_vec_env("DevicePlacementStream-v0", n_envs=16, env_kwargs={"n_problems": 32})
+    model = PPO("MlpPolicy", envs, n_steps=64, learning_rate=1e-3, gamma=0.0, seed=0, device="cpu")
+    model.learn(4_096)
+
+    unseen = gym.make("DevicePlacementStream-v0", split="validation")
+    observation, _ = unseen.reset(options={"problem": 0})
+    action, _ = model.predict(observation, deterministic=True)
+    _, reward, *_ = unseen.step(action)
     ```
 
-    `gym.make_vec("DevicePlacementStream-v0", num_envs=64)` plays many episodes per step.
+    On 20 unseen graphs this policy is about 5 % slower than the floor, random actions 35 %. Trained
+    on 128 problems it is about level.
 
     ## Action Space
-    `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places units in the order
-    of their first operators, each on the device with the lowest cost that has room for it. The cost
-    is the time at which the unit would be ready there, plus the unit's time, plus weighted terms:
+    `Box(-1, 1, (9,))` with `action="weights"`, the default. The scheduler places one unit after
+    another on the device with the lowest cost that has room for it. The cost is the time at which
+    the unit would be ready there, plus the unit's time, plus weighted terms:
 
     * 0: the price of memory on a limited device.
     * 1 and 2: an additional share of the unit's time, and of transfers of its inputs.
@@ -84,29 +93,24 @@ class StreamEnv(gym.Env[Any, Any]):
     * 7: running on the host.
     * 8: how long the device has been busy.
 
-    `MEANS` and `SCALES` in `placement_gym.solvers.list_policy.scheduler` define the ranges.
-
     With `action="units"` it is a `MultiDiscrete`: a device for each of `sizes[1]` units; entries
     beyond the graph are ignored. `env.unwrapped.action_masks()` is False for devices that cannot
     run a unit. In both forms placements that do not fit into memory are repaired.
 
     ## Observation Space
     `Box(-10, 10, (11,), float32)` with `observation="statistics"`, the default: sizes, limits,
-    transfers, width and schedule, named by `placement_gym.solvers.list_policy.statistics`. With
-    `observation="graph"` it is the padded dictionary of
+    transfers, width and schedule. With `observation="graph"` it is the padded dictionary of
     [DevicePlacement-v0](env.py#observation-space), with device features.
 
     ## Rewards
-    log(floor / latency). The floor is the lowest latency of list scheduling by earliest finish
-    (`placement_gym.solvers.earliest_finish`), filling devices in order, and single devices. A
-    placement that does not fit even when repaired has ten times the floor's latency. `exp` of a
-    mean reward is the geometric mean of the speed-ups over the floor.
+    log(floor / latency). The floor is the lowest latency of list scheduling by earliest finish,
+    filling devices in order, and single devices. A placement that does not fit even when repaired
+    has ten times the floor's latency.
 
     ## Starting State
-    A problem drawn from the first `n_problems` of the split; it stays for `episodes` episodes.
-    Seeds are 0 to 9999 in `"validation"`, 10000 to 19999 in `"test"` and from 20000 in `"train"`.
-    `reset(options={"problem": 10_007})` chooses a problem of the split; `reset(seed=...)` only
-    decides which are drawn. The same action for the same problem has the same reward.
+    A problem drawn from the first `n_problems` of the split; it stays for `episodes` episodes. A
+    problem is a seed: 0 to 9999 in `"validation"`, 10000 to 19999 in `"test"` and from 20000 in
+    `"train"`. `reset(options={"problem": 10_007})` chooses a problem of the split.
 
     ## Episode End
     The episode terminates after one step.
@@ -133,7 +137,7 @@ class StreamEnv(gym.Env[Any, Any]):
         split: ``"train"``, ``"validation"`` or ``"test"``, which also has families of graphs that
             the others lack.
         n_problems: Number of problems; None takes all of the split.
-        families: Families of graphs, see ``graph.generated``; None takes those of the split.
+        families: Families of graphs; None takes those of the split.
         sizes: Fewest and most operators of a graph.
         devices: As for ``SimulatedEnv``; None draws them.
         schedule: A key of ``problem.costs.semantics.PRESETS``; None draws ``"list"`` or
@@ -141,9 +145,8 @@ class StreamEnv(gym.Env[Any, Any]):
         action: ``"weights"`` or ``"units"``.
         observation: ``"statistics"`` or ``"graph"``.
         episodes: Episodes of a problem before the next one is drawn.
-        make_problem: A function from a seed to a problem, a ``CostGraph`` or a
-            ``graph.families.problems.SampledProblem``, in place of ``families``, ``devices`` and
-            ``schedule``. Graphs must keep to ``sizes``.
+        make_problem: A function from a seed to a ``CostGraph`` (or a ``SampledProblem``), in place
+            of ``families``, ``devices`` and ``schedule``. Graphs must keep to ``sizes``.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:

@@ -50,12 +50,11 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     """``DevicePlacementOnline-v0``: chooses a plan for every request that arrives.
 
     ## Description
-    Several models are served on common devices. Solvers propose plans for each model when the
-    environment is made, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is a
-    request that has just arrived, and the action is the plan that serves it. Devices have queues,
-    other programs slow them down for a while, and loading weights displaces those that were not
-    used for longest. [Several models](../../../docs/how_to/several_models.md) shows how to deploy
-    plans.
+    Several models are served on the same devices. When the environment is made, solvers propose
+    plans for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is
+    a request that has just arrived, and the action is the plan that serves it. Devices have queues,
+    other programs slow them down for a while, and loading weights displaces the least recently
+    used. [How to use it](../../../docs/how_to/several_models.md#requests-under-load).
 
     ```python
     import gymnasium as gym
@@ -68,24 +67,24 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     A step takes 30 microseconds. `gym.make_vec` steps environments one after another.
 
     ## Action Space
-    ``Discrete(n_plans)``. ``action_masks()`` is False for plans of other models; a request with
-    such an action runs by the first plan of its model.
+    ``Discrete(n_plans)``. ``action_masks()`` is False for plans of other models; such an action
+    counts as the first plan of the request's model.
 
     ## Observation Space
     ``Box`` of float32; ``env.unwrapped.parts`` has the slice of each part. Times are relative to
-    the latency of the fastest plans: for ``latency`` and ``loading`` that of the request's model,
-    otherwise the mean of all models.
+    the latency of a fastest plan: for ``latency`` and ``loading`` that of the request's model,
+    otherwise the mean over models.
 
     | part | entries | meaning |
     | --- | --- | --- |
     | `queue` | devices | log(1 + work in the queue of each device) |
     | `load` | devices | factor by which work there takes longer now, less 1 |
     | `model` | models | 1 for the model of the request |
-    | `latency` | plans | log(latency) by each plan if nothing changes; 10 for no plan |
+    | `latency` | plans | log(latency) by each plan if nothing changes; 10 for other models |
     | `loading` | plans | log(1 + time to load weights) for each plan |
-    | `displaced` | plans | log(1 + time to load what a plan displaces), by the models' mix |
+    | `displaced` | plans | log(1 + time to reload what a plan displaces), by the models' mix |
     | `work` | plans x devices | log(1 + work of each plan on each device) |
-    | `resident` | stages | of all plans: 0 without its weights, 1 at its last use, then less |
+    | `resident` | stages | of all plans: 0 if not loaded, 1 if just used, then decreasing |
     | `mix` | models | shares of recent requests |
     | `rate` | 1 | log(requests in a mean latency, recently) |
 
