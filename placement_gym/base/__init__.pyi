@@ -63,15 +63,14 @@ from .fitted_table import Column as Column
 from .fitted_table import FittedTable as FittedTable
 from .fitted_table import FittedText as FittedText
 from .fitted_table import word_table as word_table
-from .importing import import_name as import_name
 from .json_file import JsonFile as JsonFile
+from .json_file import to_plain as to_plain
 from .json_file import write_json as write_json
 from .kernels import compile_once as compile_once
 from .kernels import inlined_part as inlined_part
 from .kernels import kernel as kernel
 from .kernels import part as part
 from .kernels import signed as signed
-from .plain import to_plain as to_plain
 from .progress import begin as begin
 from .progress import is_on_terminal as is_on_terminal
 from .progress import progress_bar as progress_bar
@@ -89,8 +88,6 @@ from .removed import explain_removal as explain_removal
 from .shown_task import show_step as show_step
 from .shown_task import show_waiting as show_waiting
 from .structs import Struct as Struct
-from .telemetry import PACKAGE as PACKAGE
-from .telemetry import leave_out_telemetry as leave_out_telemetry
 from .texts import code_span as code_span
 from .texts import escape_figure_text as escape_figure_text
 from .texts import escape_markdown as escape_markdown

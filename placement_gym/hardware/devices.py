@@ -48,7 +48,7 @@ class DeviceSpec:
             may run slowly: a plan reports where it is exceeded, and measures variants near it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
-            ``problem.costs.rooflines.ROOFLINES``; the default is its kind's. With a roofline a
+            ``ROOFLINES`` of ``problem.costs``; the default is its kind's. With a roofline a
             simulated device may have any name.
 
     Raises:

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import UserError, is_file, is_path, last_line, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
-from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.given import SIZES, Given, OwnInputs, states_sizes
-from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.shapes import Shapes, SizesError, UnsupportedModelError, bind_shapes
+from placement_gym.models.shapes import (
+    Shapes,
+    SizesError,
+    UnsupportedModelError,
+    bind_shapes,
+    drop_lower_bounds,
+    find_data_shapes,
+    shape_nodes,
+)
 from placement_gym.models.stateful import bind_batch, is_stateful
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -265,9 +272,10 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
             if sizes := find_data_shapes(model, given):
                 shape_nodes(model, sizes)  # raises if the model does not accept them
         drop_lower_bounds(model)
-    number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
+    nodes = model.get_ordered_ops()
+    name_added_nodes(node for node in nodes if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
-    for node in model.get_ordered_ops():
+    for node in nodes:
         name = make_unique(node.get_friendly_name(), used_names)
         node.set_friendly_name(name)
         used_names.add(name)
@@ -277,10 +285,12 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
 def number_counted_names(model: ov.Model, again: ov.Model) -> None:
     """Number the nodes whose names differ each time that a file is read, in place."""
     pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
-    number(one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name())
+    name_added_nodes(
+        one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name()
+    )
 
 
-def number(nodes: Iterable[ov.Node]) -> None:
+def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
     """Name nodes by their type and a reproducible number, in place.
 
     OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the

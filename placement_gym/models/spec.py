@@ -13,9 +13,9 @@ from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
 from placement_gym.models.given import Given, read_older, states_sizes
 from placement_gym.models.loading import list_models, load_model
-from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -6,7 +6,7 @@ Eleven modules put work in time, each for its own reason:
 | --- | --- |
 | ``sums`` | serial, as HETERO runs, and loads: sums need no clock |
 | ``event_fifo`` | devices side by side, first come, first served: needs no heap, the usual case |
-| ``event_heap`` | links without contention, or devices that choose by rank: needs a heap |
+| ``event`` | links without contention, or devices that choose by rank: needs a heap |
 | ``list`` | each device has one fixed order: longest paths instead of events |
 | ``call_schedule`` | accelerators are called like functions (Tarnawski et al. 2020) |
 | ``solvers.search.list_schedule`` | ``list`` after a move: only what has changed, from both ends |

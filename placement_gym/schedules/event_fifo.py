@@ -46,7 +46,7 @@ def event_fifo(
     """
     unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
     first_tensor, first_reader = program.first_tensor, program.first_reader
-    readers, inputs = program.readers, program.inputs
+    readers, n_inputs = program.readers, program.n_inputs
     n_channels, leaves, enters = channels.n, channels.send, channels.receive
     n_operators, n_devices = ms.shape
     n_servers, n_items = n_channels + n_devices, n_operators + len(readers)
@@ -85,7 +85,7 @@ def event_fifo(
 
     for i in range(n_operators):
         place[i] = placement[unit[i]]
-        missing[i] = inputs[i]
+        missing[i] = n_inputs[i]
     # Nothing has happened before operators that read nothing.
     for i in range(n_operators):
         if missing[i] == 0:

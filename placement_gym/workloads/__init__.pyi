@@ -1,5 +1,3 @@
-from .inference import Inference as Inference
-from .kinds import make_request as make_request
 from .objectives import LATENCY as LATENCY
 from .objectives import OBJECTIVES as OBJECTIVES
 from .objectives import THROUGHPUT as THROUGHPUT
@@ -8,7 +6,9 @@ from .objectives import find_objective as find_objective
 from .objectives import objective_of as objective_of
 from .phased import PhasedModel as PhasedModel
 from .phased import PhasedRun as PhasedRun
+from .request import Inference as Inference
 from .request import Request as Request
+from .request import make_request as make_request
 from .runs import MAX_TIMES as MAX_TIMES
 from .runs import Beat as Beat
 from .runs import EngineRequest as EngineRequest

@@ -95,7 +95,7 @@ def draw_steps(scenario: Scenario, model: ov.Model, number: int = 0) -> list[Inp
 
 
 def make_scenario(model: ov.Model, scenario: str | None, inputs: Given | None) -> Scenario:
-    """See ``kinds.make_request``."""
+    """See ``make_request``."""
     # A named conversation is one: version 0.3 had no other scenarios.
     named = (scenario or "").startswith("chat")
     kind = Conversation if named or counts_tokens(model) else EqualSteps

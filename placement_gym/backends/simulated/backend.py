@@ -91,7 +91,7 @@ class SimulatedBackend:
         return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
     def check_limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
-        """See ``schedules.limits.check_limits``."""
+        """See ``schedules.check_limits``."""
         return check_limits(self.problem, self.simulator, placement, used)
 
     def infeasibility(self, assignment: IntArray) -> str:
@@ -124,7 +124,7 @@ class SimulatedBackend:
         return used.reshape(len(placements), n_devices)
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
-        """See ``schedules.limits.count_bytes``."""
+        """See ``schedules.count_bytes``."""
         return count_bytes(self.problem, self.simulator, placement)
 
     def evaluate_exactly(

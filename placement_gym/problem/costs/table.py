@@ -283,8 +283,8 @@ class CostTable(JsonFile):
         return table
 
 
-def costs_beside(placement_file: str | Path) -> Path:
-    """Path of the costs that a placement was solved for, next to its file."""
+def name_costs_file(placement_file: str | Path) -> Path:
+    """The file of the costs that a placement was solved for, next to its own file."""
     path = Path(placement_file)
     return path.with_name(f"{path.stem}-costs.json")
 
