@@ -214,7 +214,7 @@ RARE = (
     "problem.costs.workloads",
     "problem.placement",
     "schedules.call_schedule",
-    "schedules.event_fifo",
+    "schedules.event",
     "schedules.list",
     "solvers.tasks",
     "workloads.with_state",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -31,6 +32,13 @@ def to_plain(value: Any) -> Any:
 def write_json(path: str | Path, values: Any, follow: bool = False, indent: int | None = 1) -> None:
     """Write plain values as a JSON file, or leave the one that is there; see ``replace_file``."""
     write_text(path, json.dumps(values, indent=indent) + "\n", follow)
+
+
+def compute_checksum(values: dict[str, Any]) -> str:
+    """Sixteen hex digits of the contents of a JSON file, its ``checksum`` left out."""
+    contents = {key: value for key, value in values.items() if key != "checksum"}
+    text = json.dumps(contents, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class JsonFile(ABC):

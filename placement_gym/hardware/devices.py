@@ -15,7 +15,7 @@ from placement_gym.base import (
     check_not_negative,
     unknown_name,
 )
-from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties, write_value
+from placement_gym.hardware.properties import PROPERTIES, check_properties, write_value
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
@@ -254,7 +254,7 @@ def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
 
 def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
     """Return the settings that decide how a device rounds."""
-    settings = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
+    settings = [f"{k}={v}" for k, v in spec.properties.items() if PROPERTIES[k].rounds]
     return spec.precision, *sorted(settings)
 
 

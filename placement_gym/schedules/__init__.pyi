@@ -1,5 +1,5 @@
+from .event import event_fifo as event_fifo
 from .event import event_heap as event_heap
-from .event_fifo import event_fifo as event_fifo
 from .fusion import FusionCosts as FusionCosts
 from .fusion import group_operators as group_operators
 from .fusion import time_groups as time_groups

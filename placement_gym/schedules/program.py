@@ -10,6 +10,10 @@ from placement_gym.base import FloatArray, Int32, IntArray, UInt32
 from placement_gym.graph import OpGraph, Tensors, Units, label_components
 from placement_gym.problem.costs import CostTable
 
+DEST, EDGE, OUTPUT = 0, 1, 2
+"""How often a tensor moves, see ``Semantics.transfer``."""
+NOTHING = -1
+
 
 class Program(NamedTuple):
     """Operators in topological order; the tensors of one operator are adjacent.

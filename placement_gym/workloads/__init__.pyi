@@ -4,8 +4,6 @@ from .objectives import THROUGHPUT as THROUGHPUT
 from .objectives import Objective as Objective
 from .objectives import find_objective as find_objective
 from .objectives import objective_of as objective_of
-from .phased import PhasedModel as PhasedModel
-from .phased import PhasedRun as PhasedRun
 from .request import Inference as Inference
 from .request import Request as Request
 from .request import make_request as make_request
@@ -15,6 +13,8 @@ from .runs import EngineRequest as EngineRequest
 from .runs import Inferences as Inferences
 from .runs import Inputs as Inputs
 from .runs import Outputs as Outputs
+from .runs import PhasedModel as PhasedModel
+from .runs import PhasedRun as PhasedRun
 from .runs import read_outputs as read_outputs
 from .runs import start_inferences as start_inferences
 from .samples import check_inputs as check_inputs
