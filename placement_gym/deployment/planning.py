@@ -59,7 +59,7 @@ from placement_gym.deployment.selection import (
     state_plan_verdict,
 )
 from placement_gym.hardware import DevicesArgument, collect_cautions
-from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Placement, Problem
 from placement_gym.problem.costs import CostTable, name_costs_file, parse_schedule
 from placement_gym.view.figures import draw_if_possible, draw_placement
@@ -76,7 +76,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     *,
     granularity: str = "fused",
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     scenario: str | None = None,
     extension: str | Path | None = None,
     tolerance: float | None = None,

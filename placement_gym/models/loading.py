@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import UserError, is_file, is_path, last_line, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
-from placement_gym.models.given import SIZES, Given, OwnInputs, states_sizes
+from placement_gym.models.inputs import InputsArgument, read_own
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import (
     Shapes,
@@ -66,7 +67,7 @@ def model_of_placement(given: Any) -> Iterator[None]:
 def load_model(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> ov.Model:
     """Load the model to place: inputs of sizes known in some way, unique friendly names.
@@ -81,9 +82,9 @@ def load_model(
             it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union of built-in
             models.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        inputs: Your own inputs; see ``given.Given``. Dimensions that stay dynamic are measured with
-            their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``, also
-            in ``shapes``.
+        inputs: Your own inputs, see ``InputsArgument``: dimensions that stay dynamic are measured
+            with their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``,
+            also in ``shapes``.
         extension: Library with operators that OpenVINO lacks, for ``ov.Core.add_extension``; its
             code is run.
 
@@ -126,14 +127,17 @@ def read_file(path: Path, extension: str | Path | None) -> ov.Model:
     Raises:
         UnsupportedModelError: OpenVINO cannot read it.
     """
-    check_file_name(path.name)
     check_content(path)
     core = make_core(extension)
     try:
         model = core.read_model(path)
         # Converters number names by a counter of the process: a second reading differs.
         if path.suffix != ".xml":
-            number_counted_names(model, core.read_model(path))
+            again = core.read_model(path)
+            pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
+            name_added_nodes(
+                one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name()
+            )
     except RuntimeError as error:
         reason = explain_weights(path, str(error)) or ORIGIN.sub("", str(error)).strip()
         remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
@@ -202,21 +206,19 @@ def explain_missing(model: str) -> UserError:
     )
 
 
-def check_file_name(name: str) -> None:
-    """Raise ``UnsupportedModelError`` if the name of a file cannot be a model's name."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise UnsupportedModelError(f"{name!r:.200} is not in UTF-8: rename the file") from error
-
-
 def check_content(path: Path) -> None:
     """Raise if a path cannot be a model; OpenVINO would not give the reason.
 
     Raises:
         UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
-            device or pipe, which may have no end.
+            device or pipe, which may have no end; or its name cannot be a model's.
     """
+    try:
+        path.name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedModelError(
+            f"{path.name!r:.200} is not in UTF-8: rename the file"
+        ) from error
     if not path.is_file() and not path.is_dir():
         raise UnsupportedModelError(f"{str(path)!r:.200} is neither a file nor a folder")
     if path.is_dir() and not (path / "saved_model.pb").exists():
@@ -247,7 +249,9 @@ def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     )
 
 
-def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:
+def prepare(
+    model: ov.Model, shapes: Shapes | None = None, inputs: InputsArgument | None = None
+) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     A model with state and a dynamic batch gets a batch of one.
@@ -276,18 +280,12 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
     name_added_nodes(node for node in nodes if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
     for node in nodes:
-        name = make_unique(node.get_friendly_name(), used_names)
+        name, copies = node.get_friendly_name(), count(2)
+        while name in used_names:
+            name = f"{node.get_friendly_name()}_{next(copies)}"
         node.set_friendly_name(name)
         used_names.add(name)
     return model
-
-
-def number_counted_names(model: ov.Model, again: ov.Model) -> None:
-    """Number the nodes whose names differ each time that a file is read, in place."""
-    pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
-    name_added_nodes(
-        one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name()
-    )
 
 
 def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
@@ -298,31 +296,3 @@ def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
     """
     for index, node in enumerate(nodes):
         node.set_friendly_name(f"{node.get_type_name()}/added{index}")
-
-
-def make_unique(name: str, used_names: set[str]) -> str:
-    candidate, number = name, 2
-    while candidate in used_names:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
-
-
-def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
-    """Read the user's inputs and check them against the inputs of a model.
-
-    Args:
-        model: The model.
-        given: The inputs; None for none.
-        complete: Require all inputs of the model.
-
-    Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: the message lists all of them, with the inputs of the model.
-    """
-    if given is None:
-        return OwnInputs()
-    if states_sizes(given):
-        return OwnInputs(sizes=given[SIZES], stated=True)
-    from placement_gym.models.own_inputs import read_samples
-
-    return OwnInputs(*read_samples(model, given, complete))

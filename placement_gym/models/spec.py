@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
-from placement_gym.models.given import Given, read_older, states_sizes
+from placement_gym.models.inputs import InputsArgument, read_older, states_sizes
 from placement_gym.models.loading import list_models, load_model
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
@@ -49,7 +49,7 @@ class ModelSpec:
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)
-    inputs: Given | None = field(default=None, compare=False)
+    inputs: InputsArgument | None = field(default=None, compare=False)
     scenario: str | None = None
     extension: str | Path | None = None
 
@@ -78,7 +78,9 @@ class ModelSpec:
         """Load the model, see ``load_model``."""
         return load_model(self.model, self.shapes, self.inputs, self.extension)
 
-    def with_model(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
+    def with_model(
+        self, model: Any, shapes: Shapes | None, inputs: InputsArgument | None
+    ) -> ModelSpec:
         """Replace shapes, and the model and inputs unless they are None."""
         return replace(
             self,

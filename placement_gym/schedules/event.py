@@ -201,19 +201,9 @@ def event_heap(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Simulate one placement with a heap of events.
 
-    Args:
-        program: As for ``event_fifo``.
-        placement: As for ``event_fifo``.
-        channels: As for ``event_fifo``, or those of contention ``"none"``.
-        transfer: As for ``event_fifo``.
-        op_gap_ms: As for ``event_fifo``.
-        link_gap_ms: As for ``event_fifo``.
-        preference: (0,): devices work first come, first served. (n_operators,): once all events of
-            equal time are processed, a free device starts the ready operator of minimum value,
-            of equal ones the first.
-
-    Returns:
-        As ``event_fifo``.
+    Arguments are those of ``event_fifo``, with any contention, and ``preference``. If that is (0,),
+    devices work first come, first served; if it is (n_operators,), a free device starts the ready
+    operator of minimum value, of equal ones the first, once all events of equal time are processed.
     """
     first_tensor, first_reader = program.first_tensor, program.first_reader
     readers = program.readers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from placement_gym.base import FloatArray, UserError
 from placement_gym.models import (
     DataShapes,
-    Given,
+    InputsArgument,
     OwnInputs,
     find_data_shapes,
     is_stateful,
@@ -71,7 +71,9 @@ class Request(ABC):
 
     @classmethod
     @abstractmethod
-    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
         """The request of a model of this kind with these keywords.
 
         Raises:
@@ -121,7 +123,9 @@ class Inference(Request):
     """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
 
     @classmethod
-    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
         if scenario is not None:
             raise UserError(
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
@@ -143,7 +147,7 @@ class Inference(Request):
 
 
 def make_request(
-    model: ov.Model, scenario: str | None = None, inputs: Given | None = None
+    model: ov.Model, scenario: str | None = None, inputs: InputsArgument | None = None
 ) -> Request:
     """The inferences of one request of a model.
 
