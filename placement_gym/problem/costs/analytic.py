@@ -153,12 +153,19 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     off_diagonal = ~np.eye(len(lines), dtype=bool)
     link_ms = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
-    phases = graph.phases or ((1.0, graph),)
-    operator_ms = np.stack([scenario_times(phases, device) for device in devices], axis=1)
+    phases, operator_ms = graph.phases or ((1.0, graph),), np.zeros((len(graph), len(devices)))
+    for count, phase in phases:
+        operator_ms += count * np.stack([operator_times(phase, one) for one in devices], axis=1)
+    # In the paper's models the times of a device add up to what the paper states.
+    published = published_ms(graph)
+    factors = [
+        published[device.roofline] / total if device.roofline in published else 1.0
+        for device, total in zip(devices, operator_ms.sum(axis=0), strict=True)
+    ]
     # A transfer between two devices passes through the host's memory and pays both links; the
     # host's own link is free. Nothing moves within a device.
     table = CostTable(
-        source="calibrated" if is_calibrated(graph, devices) else "analytic",
+        source="calibrated" if any(one.roofline in published for one in devices) else "analytic",
         graph=graph.fingerprint(),
         structure=graph.fingerprint(by_name=False),
         operators=graph.names,
@@ -174,8 +181,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         host=np.array([device.host for device in devices]),
     )
     # Last, as the paper's factors are for a single inference and a round repeats it.
-    scaled = table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
-    return scaled.in_a_round(graph)
+    return table.scaled(np.array(factors)).in_a_round(graph)
 
 
 def roofline(device: DeviceSpec) -> Roofline:
@@ -209,14 +215,6 @@ def share_of_cores(device: DeviceSpec) -> float:
     if device.kind != "CPU" or device.threads is None:
         return 1.0
     return min(device.threads / REFERENCE_CORES, 1.0)
-
-
-def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) -> FloatArray:
-    """(n_operators,) ms of all inferences; ``phases`` are numbers of them and their graphs."""
-    total: FloatArray = sum(
-        (count * operator_times(graph, device) for count, graph in phases), np.zeros(1)
-    )
-    return total
 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
@@ -271,31 +269,6 @@ def traffic_bytes(graph: OpGraph) -> FloatArray:
     read_bytes = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))
     total: FloatArray = graph.weight_bytes + written_bytes.astype(float) + read_bytes
     return total
-
-
-def paper_factors(
-    graph: OpGraph, devices: Sequence[DeviceSpec], total_ms: FloatArray
-) -> FloatArray:
-    """(n_devices,) factor of each device's operator times; 1 for other devices and models.
-
-    Args:
-        graph: The operators; name and work identify one of the paper's models.
-        devices: Devices, of which those of ``hsdag-paper`` name their roofline.
-        total_ms: (n_devices,) unscaled time of the whole model.
-    """
-    published = published_ms(graph)
-    return np.array(
-        [
-            published[device.roofline] / total if device.roofline in published else 1.0
-            for device, total in zip(devices, total_ms, strict=True)
-        ]
-    )
-
-
-def is_calibrated(graph: OpGraph, devices: Sequence[DeviceSpec]) -> bool:
-    """Return whether the model's times on some device are scaled to a published latency."""
-    published = published_ms(graph)
-    return any(device.roofline in published for device in devices)
 
 
 def published_ms(graph: OpGraph) -> dict[str | None, float]:

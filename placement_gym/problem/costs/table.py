@@ -249,23 +249,14 @@ class CostTable(JsonFile):
     def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import CostFields
 
-        fields = CostFields.read(values, FORMAT)
-        arrays: dict[str, Any] = {
-            name: make_array(name, rows, kind)
-            for name, (kind, _) in ARRAYS.items()
-            if (rows := getattr(fields, name)) is not None
-        }
-        table = cls(
-            source=fields.source,
-            graph=fields.graph,
-            operators=tuple(fields.operators),
-            devices=tuple(fields.devices),
-            transfer_unit=fields.transfer_unit,
-            interference=fields.interference,
-            structure=fields.structure,
-            **arrays,
-        )
-        if fields.checksum not in (None, compute_checksum(values)):
+        fields = dict(CostFields.read(values, FORMAT))
+        checksum = fields.pop("checksum")
+        for name, (kind, _) in ARRAYS.items():
+            if fields[name] is not None:
+                fields[name] = make_array(name, fields[name], kind)
+        fields |= {name: tuple(fields[name]) for name in ("operators", "devices")}
+        table = cls(**fields)
+        if checksum not in (None, compute_checksum(values)):
             raise UserError(
                 "its contents do not match its checksum: write the file again, or remove the key "
                 "'checksum' if you edited it"
