@@ -217,10 +217,8 @@ def counts_tokens(model: ov.Model) -> bool:
 
     An input counts them, or the state grows.
     """
-    step = Step(1, 1)
-    sizes = {
-        input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in find_fixed(model)
-    }
+    fixed = find_fixed(model)
+    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in fixed}
     if any(counted_axis(port, sizes) is not None for port in model.inputs):
         return True
     try:
