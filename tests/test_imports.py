@@ -198,6 +198,7 @@ RARE = (
     "backends.measured",
     "backends.wrapper",
     "base.progress",
+    "base.results",
     "base.schemas",
     "envs.device_table",
     "envs.per_unit",
