@@ -210,6 +210,7 @@ RARE = (
     "hardware.machine",
     "models.input_reader",
     "models.joining",
+    "models.model_files",
     "models.own_inputs",
     "problem.constraints",
     "problem.costs.workloads",

@@ -14,8 +14,8 @@ from .joining import name_members as name_members
 from .loading import is_model_file as is_model_file
 from .loading import load_model as load_model
 from .loading import model_of_placement as model_of_placement
-from .loading import name_added_nodes as name_added_nodes
 from .loading import prepare as prepare
+from .model_files import save_model as save_model
 from .named_inputs import BEAMS as BEAMS
 from .named_inputs import ENCODER as ENCODER
 from .named_inputs import GROWING_MASKS as GROWING_MASKS
@@ -27,7 +27,6 @@ from .named_inputs import batch_axis as batch_axis
 from .named_inputs import is_named as is_named
 from .own_inputs import save_arrays as save_arrays
 from .own_inputs import save_inputs as save_inputs
-from .saving import save_model as save_model
 from .shapes import DataShapes as DataShapes
 from .shapes import FoundShapes as FoundShapes
 from .shapes import Shapes as Shapes
@@ -37,6 +36,7 @@ from .shapes import bind_sizes as bind_sizes
 from .shapes import find_data_shapes as find_data_shapes
 from .shapes import input_names as input_names
 from .shapes import list_dynamic as list_dynamic
+from .shapes import name_added_nodes as name_added_nodes
 from .shapes import raise_to_bounds as raise_to_bounds
 from .shapes import shape_nodes as shape_nodes
 from .shapes import state_found_shapes as state_found_shapes

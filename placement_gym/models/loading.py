@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base import UserError, is_file, is_path, last_line, list_neighbours, suggest
+from placement_gym.base import UserError, is_path, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
 from placement_gym.models.inputs import InputsArgument, read_own
-from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import (
     Shapes,
     SizesError,
@@ -21,6 +19,7 @@ from placement_gym.models.shapes import (
     bind_shapes,
     drop_lower_bounds,
     find_data_shapes,
+    name_added_nodes,
     shape_nodes,
 )
 from placement_gym.models.stateful import bind_batch, is_stateful
@@ -28,13 +27,6 @@ from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov
-
-ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
-"""Place in OpenVINO's sources where it raised an error."""
-UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
-"""Part of OpenVINO's errors about operators that it lacks."""
-EXTENSION_REMEDY = ". If these are your own operators, name their library: --extension FILE"
-MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -110,6 +102,8 @@ def load_model(
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, inputs)
+    from placement_gym.models.model_files import make_models_picklable, read_file
+
     # The user's model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
@@ -119,53 +113,6 @@ def load_model(
     prepared = prepare(read_file(Path(model), extension), shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
-
-
-def read_file(path: Path, extension: str | Path | None) -> ov.Model:
-    """Read a model's file; nodes get the same names each time.
-
-    Raises:
-        UnsupportedModelError: OpenVINO cannot read it.
-    """
-    check_content(path)
-    core = make_core(extension)
-    try:
-        model = core.read_model(path)
-        # Converters number names by a counter of the process: a second reading differs.
-        if path.suffix != ".xml":
-            again = core.read_model(path)
-            pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
-            name_added_nodes(
-                one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name()
-            )
-    except RuntimeError as error:
-        reason = explain_weights(path, str(error)) or ORIGIN.sub("", str(error)).strip()
-        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
-        raise UnsupportedModelError(f"OpenVINO cannot read {path}: {reason}{remedy}") from error
-    return model
-
-
-def make_core(extension: str | Path | None) -> ov.Core:
-    """Make a ``Core`` that also reads the operators of an extension.
-
-    Raises:
-        UserError: OpenVINO cannot load the library.
-    """
-    import openvino as ov
-
-    core = ov.Core()
-    if extension is None:
-        return core
-    if not is_file(extension):
-        raise UserError(f"no extension {str(extension)!r:.200}: name the library of your operators")
-    try:
-        core.add_extension(str(extension))
-    except RuntimeError as error:
-        raise UserError(
-            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with "
-            f"the headers of OpenVINO {ov.__version__}"
-        ) from error
-    return core
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
@@ -204,39 +151,6 @@ def explain_missing(model: str) -> UserError:
         f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
         "compressed weights)"
     )
-
-
-def check_content(path: Path) -> None:
-    """Raise if a path cannot be a model; OpenVINO would not give the reason.
-
-    Raises:
-        UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
-            device or pipe, which may have no end; or its name cannot be a model's.
-    """
-    try:
-        path.name.encode()
-    except UnicodeEncodeError as error:
-        raise UnsupportedModelError(
-            f"{path.name!r:.200} is not in UTF-8: rename the file"
-        ) from error
-    if not path.is_file() and not path.is_dir():
-        raise UnsupportedModelError(f"{str(path)!r:.200} is neither a file nor a folder")
-    if path.is_dir() and not (path / "saved_model.pb").exists():
-        files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)
-        near = f"; did you mean {str(files[0])!r}?" if files else ""
-        raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
-    if path.is_file() and not path.stat().st_size:
-        raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
-
-
-def explain_weights(path: Path, error: str) -> str:
-    """Explain OpenVINO's error about weights, which lacks their file; empty for others."""
-    if "bin file" not in error:
-        return ""
-    weights = str(path.with_suffix(".bin"))
-    if is_path(weights):
-        return f"{weights!r:.200} is not the file that was written with it: copy both again"
-    return f"its weights are missing: also copy {weights!r:.200}"
 
 
 def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
@@ -286,13 +200,3 @@ def prepare(
         node.set_friendly_name(name)
         used_names.add(name)
     return model
-
-
-def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
-    """Name nodes by their type and a reproducible number, in place.
-
-    OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the
-    process.
-    """
-    for index, node in enumerate(nodes):
-        node.set_friendly_name(f"{node.get_type_name()}/added{index}")

@@ -231,6 +231,16 @@ def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None
             nodes[name].set_output_type(port.get_index(), port_type, ov.PartialShape(sizes))
 
 
+def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
+    """Name nodes by their type and a reproducible number, in place.
+
+    OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the
+    process.
+    """
+    for index, node in enumerate(nodes):
+        node.set_friendly_name(f"{node.get_type_name()}/added{index}")
+
+
 def input_names(port: ov.Output) -> list[str]:
     """Return the names of an input that ``shapes`` may use."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]

@@ -13,7 +13,6 @@ from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
 from placement_gym.models.inputs import InputsArgument, read_older, states_sizes
 from placement_gym.models.loading import list_models, load_model
-from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.union import parse_rate
 
@@ -123,6 +122,8 @@ class ModelSpec:
         with ExitStack() as stack:
             model, inputs = self.model, self.inputs
             if self.in_memory:
+                from placement_gym.models.model_files import write_model
+
                 file = stack.enter_context(make_temporary_folder()) / "model.xml"
                 write_model(self.load() if isinstance(model, tuple) else model, file)
                 model = str(file)
