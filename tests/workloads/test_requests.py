@@ -53,7 +53,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuredBackend:
     def make(model: ov.Model, scenario: str | None, inputs: Any) -> Inference:
         return Twice() if scenario == "twice" else once(model, scenario, inputs)
 
-    monkeypatch.setattr(Inference, "of", make)
+    monkeypatch.setattr(Inference, "from_model", make)
     return build_here(ModelSpec("tiny", "op", scenario="twice"))
 
 
