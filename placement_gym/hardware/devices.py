@@ -70,27 +70,21 @@ class DeviceSpec:
 
     def __post_init__(self) -> None:
         for key in ("name", "plugin", "roofline", "memory_pool"):
-            if not isinstance(getattr(self, key), str):
-                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
-            if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
+            text = getattr(self, key)
+            if not (isinstance(text, str) and len(text) <= MAX_NAME and text.isprintable()):
                 raise UserError(
-                    f"a device's {key} must be at most {MAX_NAME} printable characters, not "
-                    f"{getattr(self, key)!r:.80}"
+                    f"a device's {key} must be text, at most {MAX_NAME} printable characters, not "
+                    f"{text!r:.80}"
                 )
         check_choice(f"{self.name}: precision", self.precision, PRECISIONS)
         self.check_virtual()
         self.check_kind()
         if self.threads is not None:
             check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1, MAX_THREADS)
-        for key in ("memory_bytes", "allocation_bytes", "reported_bytes"):
-            if getattr(self, key) is not None:
-                check_not_negative(
-                    f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
-                )
-        if self.weight_share is not None:
-            check_not_negative(
-                f"{self.name}: weight_share (None: no limit)", self.weight_share, 1.0
-            )
+        sizes = ("memory_bytes", "allocation_bytes", "reported_bytes")
+        for key, most in (*((size, MAX_INTEGER) for size in sizes), ("weight_share", 1.0)):
+            if (value := getattr(self, key)) is not None:
+                check_not_negative(f"{self.name}: {key} (None: no limit)", value, most)
         if not isinstance(self.properties, Mapping):
             raise UserError(
                 f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
