@@ -66,7 +66,7 @@ class ModelSpec:
     def from_kwargs(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
         """Make the specification from arguments of ``gym.make``; ignore other arguments."""
         kwargs = read_older(kwargs)
-        return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
+        return cls(**{one.name: kwargs[one.name] for one in fields(cls) if one.name in kwargs})
 
     @property
     def fused(self) -> bool:
@@ -100,17 +100,7 @@ class ModelSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the given fields as arguments of ``gym.make``, for JSON except a model."""
-        values = {key: getattr(self, key) for key in NAMES}
-        for key in ("model", "inputs"):
-            if isinstance(values[key], Path):
-                values[key] = str(values[key])
-        if isinstance(self.model, tuple):
-            values["model"] = [str(part) if isinstance(part, Path) else part for part in self.model]
-        return {
-            key: dict(value) if isinstance(value, Mapping) else value
-            for key, value in values.items()
-            if value
-        }
+        return {name: make_plain(value) for name, value in vars(self).items() if value}
 
     @contextmanager
     def as_file(self) -> Iterator[dict[str, Any]]:
@@ -137,6 +127,15 @@ class ModelSpec:
             yield replace(self, model=make_absolute(model), inputs=inputs).to_json()
 
 
+def make_plain(value: Any) -> Any:
+    """Replace paths, tuples and mappings by text, lists and dictionaries."""
+    if isinstance(value, tuple):
+        return list(map(make_plain, value))
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def make_absolute(model: Any) -> Any:
     """Make paths absolute, also of several models, with their rates; keep names."""
     if isinstance(model, tuple):
@@ -146,6 +145,3 @@ def make_absolute(model: Any) -> Any:
     name, rate = parse_rate(str(model))
     name = name if match_built_in(name) else os.path.realpath(name)
     return name if rate == 1 else f"{name}:{rate}"
-
-
-NAMES = tuple(one.name for one in fields(ModelSpec))

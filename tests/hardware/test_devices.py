@@ -49,7 +49,7 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": "CPU", "weight_share": -0.1}, "at least 0"),
         ({"name": "CPU", "weight_share": "half"}, "weight_share.*'half'"),
         ({"name": "CPU", "properties": ["NUM_STREAMS"]}, "properties must be a mapping"),
-        ({"name": 5}, "name must be text, not 5"),
+        ({"name": 5}, "name must be text, .* not 5"),
         ({"name": "NPU_FAST", "plugin": "NPU"}, "only the plugins of CPU and GPU"),
         ({"name": "GPU_B.1", "plugin": "GPU"}, "no dot"),
         ({"name": "GPU", "threads": 1}, "not a GPU.*NUM_STREAMS"),
