@@ -88,10 +88,7 @@ from .results import set_aside as set_aside
 from .shown_task import show_step as show_step
 from .shown_task import show_waiting as show_waiting
 from .structs import Struct as Struct
-from .texts import code_span as code_span
 from .texts import escape_figure_text as escape_figure_text
-from .texts import escape_markdown as escape_markdown
-from .texts import escape_paragraph as escape_paragraph
 from .texts import format_bytes as format_bytes
 from .texts import format_bytes_apart as format_bytes_apart
 from .texts import format_ms as format_ms
