@@ -26,10 +26,9 @@ from placement_gym.backends.measured import assembly, build_measured_backend, pr
 from placement_gym.backends.measured.engine import Inspection
 from placement_gym.backends.measured.kept_profiles import keep
 from placement_gym.backends.simulated import build
-from placement_gym.base.processes import SignalStack
 from placement_gym.bench.run import BenchEnv
 from placement_gym.graph import OpGraph, Units, extract
-from placement_gym.hardware import TESTBED, DeviceSpec
+from placement_gym.hardware import TESTBED, DeviceSpec, SignalStack
 from placement_gym.models import ModelSpec, built_in, load_model, loading
 from placement_gym.problem.costs import CostTable, analytic
 from placement_gym.solvers import beams, search

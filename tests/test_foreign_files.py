@@ -23,9 +23,14 @@ from rich.console import Console
 
 import placement_gym
 from agents.common import REINFORCE, load_weights, read_safetensors, save_weights, write_safetensors
-from placement_gym.base import UserError, code_span
+from placement_gym.base import UserError
 from placement_gym.bench.report import comparison_table, format_markdown
-from placement_gym.bench.report.document import format_bold, format_heading, format_table
+from placement_gym.bench.report.document import (
+    code_span,
+    format_bold,
+    format_heading,
+    format_table,
+)
 from placement_gym.bench.run import BenchEnv
 from placement_gym.cli import main
 from placement_gym.hardware import DeviceSpec, parse_devices

@@ -159,7 +159,7 @@ class Attention(nn.Module):
         weight, bias = self.pair.fold(context)
         pairs = linear(rows, weight, bias)
         earlier = rows[..., :-size, :].detach(), pairs[..., :-size, :].detach()
-        remembered: Tensor = CheckpointedSegment.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
+        remembered: Tensor = KnownDenseOutput.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
         windows = remembered.unfold(-2, memory, size).transpose(-1, -2)
         own = pairs[..., memory:, :].reshape(*windows.shape[:-2], size, -1)
         return torch.cat([windows, own], dim=-2)
@@ -169,7 +169,7 @@ class Attention(nn.Module):
         return x.reshape(-1, x.shape[-2], self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
 
-class CheckpointedSegment(Function):
+class KnownDenseOutput(Function):
     """The known output of a dense layer, with a gradient for its weights alone."""
 
     @staticmethod

@@ -1,18 +1,44 @@
-"""Objects that are kept as JSON files."""
+"""JSON files: objects that are kept as such, and plain values, which JSON can hold."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from placement_gym.base.files import write_text
 
 
+def to_plain(value: Any) -> Any:
+    """Convert a value to what JSON can hold.
+
+    Tuples become lists, NaN and infinite numbers None, and bytes that are not UTF-8 escapes.
+    """
+    if isinstance(value, Mapping):
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def write_json(path: str | Path, values: Any, follow: bool = False, indent: int | None = 1) -> None:
     """Write plain values as a JSON file, or leave the one that is there; see ``replace_file``."""
     write_text(path, json.dumps(values, indent=indent) + "\n", follow)
+
+
+def compute_checksum(values: dict[str, Any]) -> str:
+    """Sixteen hex digits of the contents of a JSON file, its ``checksum`` left out."""
+    contents = {key: value for key, value in values.items() if key != "checksum"}
+    text = json.dumps(contents, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class JsonFile(ABC):

@@ -1,14 +1,8 @@
-"""Foreign text, from models, labels and errors, as terminals, Markdown and figures show it."""
+"""Foreign text, from models, labels and errors, as terminals and figures show it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-
-MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that begin a mark of Markdown, HTML or mathematics anywhere in a line."""
-BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= |$))")
-"""Beginnings of a heading, a list or a rule of Markdown."""
 
 
 def make_printable(text: object) -> str:
@@ -23,30 +17,6 @@ def make_lines_printable(text: object) -> str:
         "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
         for line in str(text).splitlines()
     )
-
-
-def escape_markdown(text: object) -> str:
-    """Markdown within a line, as in a cell, that shows the text unchanged."""
-    return MARKS.sub(_escape_mark, make_printable(text))
-
-
-def escape_paragraph(text: object) -> str:
-    """As ``escape_markdown``, where the text begins a line."""
-    escaped = escape_markdown(text)
-    return BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
-
-
-def _escape_mark(found: re.Match[str]) -> str:
-    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-    return entities.get(found[0], f"\\{found[0]}")
-
-
-def code_span(text: object) -> str:
-    """One line of Markdown that shows the text as code."""
-    printable = make_printable(text)
-    fence = "`" * (max((len(run) for run in re.findall("`+", printable)), default=0) + 1)
-    space = " " if "`" in printable else ""
-    return f"{fence}{space}{printable}{space}{fence}"
 
 
 def escape_figure_text(text: object) -> str:

@@ -10,7 +10,7 @@ from placement_gym.base import UserError, is_folder
 from placement_gym.bench.run import Json, describe_devices, load_runs, read_make_kwargs
 from placement_gym.models import Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved, parse_assignment
-from placement_gym.problem.costs import costs_beside
+from placement_gym.problem.costs import name_costs_file
 from placement_gym.view import Scene, StatedPlacement, build_problem, make_scene
 
 
@@ -68,7 +68,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
 
     Its model is the one that it names unless ``changes`` has one.
     """
-    placement, costs = Placement.load(path), costs_beside(path)
+    placement, costs = Placement.load(path), name_costs_file(path)
     kwargs = {
         **({"costs": str(costs)} if costs.is_file() else {}),
         **placement.spec.to_json(),

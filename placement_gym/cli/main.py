@@ -15,11 +15,11 @@ from placement_gym.base import (
     PlacementGymError,
     PlacementGymWarning,
     explain_error,
-    leave_out_telemetry,
     make_lines_printable,
     make_printable,
     raise_interrupt,
 )
+from placement_gym.base.processes import leave_out_telemetry
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare

@@ -22,7 +22,7 @@ from placement_gym.base import (
 )
 from placement_gym.deployment.faults import FaultFinder
 from placement_gym.hardware import DevicesArgument, DeviceSpec, resolve_devices
-from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Constraints
 
 Document = dict[str, Any]
@@ -34,7 +34,7 @@ def check(  # noqa: D417  arguments as for gym.make share a line
     out: str | Path = "results",
     tolerance: float | None = None,
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     scenario: str | None = None,
     extension: str | Path | None = None,
     quiet: bool = False,

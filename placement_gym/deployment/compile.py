@@ -20,7 +20,7 @@ from placement_gym.models import (
     is_stateful,
     join_names,
     list_members,
-    number,
+    name_added_nodes,
     prepare,
     split_union,
 )
@@ -221,5 +221,7 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
     # it reads or reshapes a model: they get the numbers that files had where they were planned.
     if placement.structure is None:
         known = {node for nodes in placement.members.values() for node in nodes}
-        number(node for node in ready.get_ordered_ops() if node.get_friendly_name() not in known)
+        name_added_nodes(
+            node for node in ready.get_ordered_ops() if node.get_friendly_name() not in known
+        )
     return prepare(ready, inputs=placement.spec.inputs)

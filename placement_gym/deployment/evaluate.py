@@ -14,7 +14,7 @@ from placement_gym.base import progress_bar, to_plain
 from placement_gym.deployment.selection import describe_throughput
 from placement_gym.envs import placement_env
 from placement_gym.hardware import collect_cautions
-from placement_gym.models import Given, Shapes, model_of_placement
+from placement_gym.models import InputsArgument, Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved
 
 MEASURED = (
@@ -38,7 +38,7 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
     quiet: bool = False,
     objective: str = "latency",
     tolerance: float | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> dict[str, Any]:
     """Compile a placement and measure it next to the fastest single device.

@@ -35,7 +35,7 @@ from placement_gym.deployment.compile import cut, split_placement
 from placement_gym.graph import OpGraph, submodel_devices
 from placement_gym.hardware import list_plugins
 from placement_gym.models import (
-    Given,
+    InputsArgument,
     Shapes,
     input_names,
     inputs_of,
@@ -65,7 +65,7 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
     shapes: Shapes | None = None,
     split: str = "auto",
     requests: int | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> list[Path]:
     """Export a model and its placement for programs without this package.
@@ -155,7 +155,7 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
 
 
 def list_own_arrays(
-    placement: Placement, model: ov.Model, folder: Path, given: Given | None
+    placement: Placement, model: ov.Model, folder: Path, given: InputsArgument | None
 ) -> dict[str, NDArray[Any]]:
     """Return the user's inputs of the first inference of the first sample by name, if any.
 
@@ -199,7 +199,7 @@ def export_phases(
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> list[Path]:
     """Export one placement for the prompt and one for tokens.

@@ -24,7 +24,7 @@ from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.export import INPUTS, list_own_arrays, quote
 from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
-from placement_gym.models import Given, Shapes, load_model, match_built_in, save_arrays
+from placement_gym.models import InputsArgument, Shapes, load_model, match_built_in, save_arrays
 from placement_gym.problem import Placement
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
 ) -> list[Path]:
     """Export an ONNX model and its placement for ONNX Runtime.
 

@@ -135,7 +135,7 @@ def choose_pair(
     fitting = [
         (prefill, decode)
         for (prefill, prefill_bytes), (decode, decode_bytes) in product(held, held)
-        if prefill is decode or not problem.over_limit(prefill_bytes + decode_bytes)
+        if prefill is decode or not problem.memory_error(prefill_bytes + decode_bytes)
     ]
     if not fitting:
         return None

@@ -59,9 +59,9 @@ from placement_gym.deployment.selection import (
     state_plan_verdict,
 )
 from placement_gym.hardware import DevicesArgument, collect_cautions
-from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Placement, Problem
-from placement_gym.problem.costs import CostTable, costs_beside, parse_schedule
+from placement_gym.problem.costs import CostTable, name_costs_file, parse_schedule
 from placement_gym.view.figures import draw_if_possible, draw_placement
 from placement_gym.workloads import find_objective
 
@@ -76,7 +76,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     *,
     granularity: str = "fused",
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     scenario: str | None = None,
     extension: str | Path | None = None,
     tolerance: float | None = None,
@@ -294,7 +294,7 @@ def write_files(
     with replace_files(make_output_folder(file.parent)) as folder:
         for suffix, placement in list_placements(problem, selection).items():
             placement.save(folder / f"{file.stem}{suffix}.json")
-        costs.save(folder / costs_beside(file).name)
+        costs.save(folder / name_costs_file(file).name)
         write_json(folder / f"{file.stem}-report.json", document)
     title = [
         document["saved"],

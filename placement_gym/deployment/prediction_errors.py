@@ -37,7 +37,7 @@ from placement_gym.base import (
 )
 from placement_gym.deployment.profiling import build_backend_to_split
 from placement_gym.hardware import DevicesArgument, collect_cautions
-from placement_gym.models import Given, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable
 from placement_gym.view.figures import draw_fidelity, draw_if_possible
@@ -58,7 +58,7 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
     *,
     granularity: str = "fused",
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     scenario: str | None = None,
     extension: str | Path | None = None,
     tolerance: float | None = None,

@@ -17,7 +17,7 @@ from placement_gym.base import (
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import check_options
 from placement_gym.hardware import DevicesArgument, resolve_devices
-from placement_gym.models import Given, ModelArgument, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelArgument, ModelSpec, Shapes
 from placement_gym.workloads import find_objective
 
 
@@ -117,7 +117,7 @@ class MeasuredEnv(DevicePlacementEnv):
         granularity: str = "colocated",
         graph: str = "folded",
         shapes: Shapes | None = None,
-        inputs: Given | None = None,
+        inputs: InputsArgument | None = None,
         scenario: str | None = None,
         extension: str | Path | None = None,
         constraints: Any = None,

@@ -13,7 +13,7 @@ from placement_gym.base import MAX_NOISE, check_not_negative, suggest_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import check_options
 from placement_gym.hardware import DevicesArgument
-from placement_gym.models import Given, ModelArgument, ModelSpec, Shapes
+from placement_gym.models import InputsArgument, ModelArgument, ModelSpec, Shapes
 from placement_gym.problem import PLACEMENT_ALONE
 from placement_gym.problem.costs import parse_schedule
 
@@ -141,7 +141,7 @@ class SimulatedEnv(DevicePlacementEnv):
         granularity: str = "colocated",
         graph: str = "folded",
         shapes: Shapes | None = None,
-        inputs: Given | None = None,
+        inputs: InputsArgument | None = None,
         scenario: str | None = None,
         extension: str | Path | None = None,
         constraints: Any = None,

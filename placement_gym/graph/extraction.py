@@ -15,7 +15,7 @@ from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, dist
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.models import (
     FoundShapes,
-    Given,
+    InputsArgument,
     ModelSpec,
     list_dynamic,
     list_members,
@@ -36,7 +36,7 @@ def extract(
     model: ov.Model,
     view: str = "folded",
     scenario: str | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     found: Sequence[FoundShapes] | None = None,
 ) -> OpGraph:
     """Extract the operator graph of a model with unique friendly names.

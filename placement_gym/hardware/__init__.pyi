@@ -17,8 +17,8 @@ from .devices import find_device as find_device
 from .devices import identify_device as identify_device
 from .devices import is_testbed as is_testbed
 from .devices import usable_cores as usable_cores
+from .machine import SignalStack as SignalStack
 from .machine import compile_on as compile_on
 from .machine import list_plugins as list_plugins
 from .machine import load_plugin as load_plugin
 from .machine import register as register
-from .memory_groups import MemoryGroups as MemoryGroups

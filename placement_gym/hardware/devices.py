@@ -15,7 +15,7 @@ from placement_gym.base import (
     check_not_negative,
     unknown_name,
 )
-from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties, write_value
+from placement_gym.hardware.properties import PROPERTIES, check_properties, write_value
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
@@ -48,7 +48,7 @@ class DeviceSpec:
             may run slowly: a plan reports where it is exceeded, and measures variants near it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
-            ``problem.costs.rooflines.ROOFLINES``; the default is its kind's. With a roofline a
+            ``ROOFLINES`` of ``problem.costs``; the default is its kind's. With a roofline a
             simulated device may have any name.
 
     Raises:
@@ -70,27 +70,21 @@ class DeviceSpec:
 
     def __post_init__(self) -> None:
         for key in ("name", "plugin", "roofline", "memory_pool"):
-            if not isinstance(getattr(self, key), str):
-                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
-            if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
+            text = getattr(self, key)
+            if not (isinstance(text, str) and len(text) <= MAX_NAME and text.isprintable()):
                 raise UserError(
-                    f"a device's {key} must be at most {MAX_NAME} printable characters, not "
-                    f"{getattr(self, key)!r:.80}"
+                    f"a device's {key} must be text, at most {MAX_NAME} printable characters, not "
+                    f"{text!r:.80}"
                 )
         check_choice(f"{self.name}: precision", self.precision, PRECISIONS)
         self.check_virtual()
         self.check_kind()
         if self.threads is not None:
             check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1, MAX_THREADS)
-        for key in ("memory_bytes", "allocation_bytes", "reported_bytes"):
-            if getattr(self, key) is not None:
-                check_not_negative(
-                    f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
-                )
-        if self.weight_share is not None:
-            check_not_negative(
-                f"{self.name}: weight_share (None: no limit)", self.weight_share, 1.0
-            )
+        sizes = ("memory_bytes", "allocation_bytes", "reported_bytes")
+        for key, most in (*((size, MAX_INTEGER) for size in sizes), ("weight_share", 1.0)):
+            if (value := getattr(self, key)) is not None:
+                check_not_negative(f"{self.name}: {key} (None: no limit)", value, most)
         if not isinstance(self.properties, Mapping):
             raise UserError(
                 f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
@@ -254,7 +248,7 @@ def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
 
 def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
     """Return the settings that decide how a device rounds."""
-    settings = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
+    settings = [f"{k}={v}" for k, v in spec.properties.items() if PROPERTIES[k].rounds]
     return spec.precision, *sorted(settings)
 
 

@@ -4,95 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from placement_gym.base import UserError, suggest
 
 MAX_VALUE = 64
-OF_BOTH = frozenset(
-    {
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
-        "ENABLE_CPU_PINNING",
-        "ENABLE_CPU_RESERVATION",
-        "EXCLUSIVE_ASYNC_REQUESTS",
-        "EXECUTION_MODE_HINT",
-        "KV_CACHE_PRECISION",
-        "NUM_STREAMS",
-        "PERFORMANCE_HINT",
-        "PERFORMANCE_HINT_NUM_REQUESTS",
-        "PERF_COUNT",
-    }
-)
-"""Compile properties that the plugins of CPU and GPU take, as OpenVINO 2026.4 reports them."""
-OF_CPU = frozenset(
-    {
-        "CPU_DENORMALS_OPTIMIZATION",
-        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
-        "ENABLE_HYPER_THREADING",
-        "ENABLE_TENSOR_PARALLEL",
-        "KEY_CACHE_GROUP_SIZE",
-        "KEY_CACHE_PRECISION",
-        "MODEL_DISTRIBUTION_POLICY",
-        "SCHEDULING_CORE_TYPE",
-        "TBB_PARTITIONER",
-        "VALUE_CACHE_GROUP_SIZE",
-        "VALUE_CACHE_PRECISION",
-    }
-)
-"""Properties that only the plugin of the CPU takes."""
-OF_GPU = frozenset(
-    {
-        "ACTIVATIONS_SCALE_FACTOR",
-        "COMPILATION_NUM_THREADS",
-        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
-        "GPU_ENABLE_LARGE_ALLOCATIONS",
-        "GPU_ENABLE_LOOP_UNROLLING",
-        "GPU_ENABLE_SDPA_OPTIMIZATION",
-        "GPU_HOST_TASK_PRIORITY",
-        "GPU_QUEUE_PRIORITY",
-        "GPU_QUEUE_THROTTLE",
-        "MODEL_PRIORITY",
-        "OFFLOAD_RATIO",
-    }
-)
-"""Properties that the plugin of the GPU takes, and that of the CPU does not."""
-OF_NPU = frozenset({"NPU_MAX_TILES", "NPU_TILES", "NPU_TURBO"})
-PROPERTIES = OF_BOTH | OF_CPU | OF_GPU | OF_NPU
-"""Compile properties that a device may state: none of them writes or reads a file."""
-TAKEN = {"CPU": OF_BOTH | OF_CPU, "GPU": OF_BOTH | OF_GPU}
-"""Kind of device -> all properties that its plugin accepts."""
+BOTH, CPU, GPU, NPU = ("CPU", "GPU"), ("CPU",), ("GPU",), ("NPU",)
+
+
+class Property(NamedTuple):
+    """A property that plugins take, as OpenVINO 2026.4 reports it; none writes or reads a file.
+
+    Attributes:
+        kinds: The devices that take it.
+        least: Smallest number that it may be; those of most are flags. Words are taken as well.
+        most: Largest number.
+        rounds: Whether it changes results, as the precision does.
+    """
+
+    kinds: tuple[str, ...]
+    least: float = 0
+    most: float = 1
+    rounds: bool = False
+
+
+GROUP_SIZE = 2**64 - 1
+PROPERTIES = {
+    "ACTIVATIONS_SCALE_FACTOR": Property(GPU, -1, 65504, rounds=True),
+    "COMPILATION_NUM_THREADS": Property(GPU, 1, 4096),
+    "CPU_DENORMALS_OPTIMIZATION": Property(CPU, rounds=True),
+    "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": Property(CPU),
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": Property(BOTH, 0, GROUP_SIZE, rounds=True),
+    "ENABLE_CPU_PINNING": Property(BOTH),
+    "ENABLE_CPU_RESERVATION": Property(BOTH),
+    "ENABLE_HYPER_THREADING": Property(CPU),
+    "ENABLE_TENSOR_PARALLEL": Property(CPU),
+    "EXCLUSIVE_ASYNC_REQUESTS": Property(BOTH),
+    "EXECUTION_MODE_HINT": Property(BOTH, rounds=True),
+    "GPU_DISABLE_WINOGRAD_CONVOLUTION": Property(GPU),
+    "GPU_ENABLE_LARGE_ALLOCATIONS": Property(GPU),
+    "GPU_ENABLE_LOOP_UNROLLING": Property(GPU),
+    "GPU_ENABLE_SDPA_OPTIMIZATION": Property(GPU),
+    "GPU_HOST_TASK_PRIORITY": Property(GPU),
+    "GPU_QUEUE_PRIORITY": Property(GPU),
+    "GPU_QUEUE_THROTTLE": Property(GPU),
+    "KEY_CACHE_GROUP_SIZE": Property(CPU, 0, GROUP_SIZE, rounds=True),
+    "KEY_CACHE_PRECISION": Property(CPU, rounds=True),
+    "KV_CACHE_PRECISION": Property(BOTH, rounds=True),
+    "MODEL_DISTRIBUTION_POLICY": Property(CPU),
+    "MODEL_PRIORITY": Property(GPU),
+    "NPU_MAX_TILES": Property(NPU, -1, 64),
+    "NPU_TILES": Property(NPU, -1, 64),
+    "NPU_TURBO": Property(NPU),
+    "NUM_STREAMS": Property(BOTH, -2, 256),
+    "OFFLOAD_RATIO": Property(GPU, 0, 100),  # a percentage
+    "PERFORMANCE_HINT": Property(BOTH),
+    "PERFORMANCE_HINT_NUM_REQUESTS": Property(BOTH, 0, 4096),
+    "PERF_COUNT": Property(BOTH),
+    "SCHEDULING_CORE_TYPE": Property(CPU),
+    "TBB_PARTITIONER": Property(CPU),
+    "VALUE_CACHE_GROUP_SIZE": Property(CPU, 0, GROUP_SIZE, rounds=True),
+    "VALUE_CACHE_PRECISION": Property(CPU, rounds=True),
+}
 FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
 """Property -> the field of a device that sets it."""
-PRECISION_PROPERTIES = frozenset(
-    {
-        "ACTIVATIONS_SCALE_FACTOR",
-        "CPU_DENORMALS_OPTIMIZATION",
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
-        "EXECUTION_MODE_HINT",
-        "KEY_CACHE_GROUP_SIZE",
-        "KEY_CACHE_PRECISION",
-        "KV_CACHE_PRECISION",
-        "VALUE_CACHE_GROUP_SIZE",
-        "VALUE_CACHE_PRECISION",
-    }
-)
-"""Properties that change results, as the precision does."""
-GROUP_SIZES = 0, 2**64 - 1
-RANGES: dict[str, tuple[float, float]] = {
-    "ACTIVATIONS_SCALE_FACTOR": (-1, 65504),
-    "COMPILATION_NUM_THREADS": (1, 4096),
-    "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": (0, 1),
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP_SIZES,
-    "KEY_CACHE_GROUP_SIZE": GROUP_SIZES,
-    "NPU_MAX_TILES": (-1, 64),
-    "NPU_TILES": (-1, 64),
-    "NUM_STREAMS": (-2, 256),
-    "OFFLOAD_RATIO": (0, 100),
-    "PERFORMANCE_HINT_NUM_REQUESTS": (0, 4096),
-    "VALUE_CACHE_GROUP_SIZE": GROUP_SIZES,
-}
-"""Smallest and largest value of numeric properties (``OFFLOAD_RATIO`` is a percentage); all others
-are words, or flags: 0 or 1."""
+
+
+def list_taken(kind: str) -> set[str]:
+    """The properties that devices of a kind take: those of a CPU or GPU are known."""
+    known = kind in BOTH
+    return {name for name, one in PROPERTIES.items() if kind in one.kinds or not known}
 
 
 def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:
@@ -112,15 +93,14 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
                 f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; see "
                 "placement_gym.hardware.properties, or pass it to compile_model as config"
             )
-        accepted = TAKEN.get(kind, PROPERTIES)
-        if key not in accepted:
+        if key not in (taken := list_taken(kind)):
             raise UserError(
                 f"{name}: OpenVINO's {kind} plugin does not take property {key}; it takes "
-                f"{', '.join(sorted(accepted))}"
+                f"{', '.join(sorted(taken))}"
             )
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
-        smallest, largest = RANGES.get(key, (0, 1))
+        _, smallest, largest, _ = PROPERTIES[key]
         # A word is text that no engine reads as a number.
         is_word = isinstance(value, str) and value[:1].isalpha() and not is_within(value)
         if not is_word and not is_within(value, smallest, largest):

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import UserError, safe_name, unknown_name
 from placement_gym.models.built_in import GENERATED, match_built_in
-from placement_gym.models.given import SIZES, Given, states_sizes
-from placement_gym.models.members import KEY, Member, join_names, list_members
+from placement_gym.models.inputs import SIZES, InputsArgument, states_sizes
 from placement_gym.models.own_inputs import list_mappings
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.stateful import is_stateful
-from placement_gym.models.union import rename_all
+from placement_gym.models.union import KEY, Member, join_names, list_members, rename_all
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -26,7 +25,7 @@ MAX_BUILT_GIB = 4.0
 def load_union(
     rated_models: Sequence[tuple[Any, int]],
     shapes: Shapes | None,
-    inputs: Given | None,
+    inputs: InputsArgument | None,
     load_one: Callable[..., ov.Model],
 ) -> ov.Model:
     """Load several models by ``load_one(model, shapes, inputs)`` and join them."""
@@ -60,7 +59,7 @@ def load_union(
     return union
 
 
-def inputs_of(given: Given | None, name: str) -> Given | None:
+def inputs_of(given: InputsArgument | None, name: str) -> InputsArgument | None:
     """Return the inputs of one model of a union, by their names in the model."""
     if given is None:
         return None

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base import UserError, is_file, is_path, last_line, list_neighbours, suggest
+from placement_gym.base import UserError, is_path, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
-from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
-from placement_gym.models.given import SIZES, Given, OwnInputs, states_sizes
-from placement_gym.models.members import parse_rate
-from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.shapes import Shapes, SizesError, UnsupportedModelError, bind_shapes
+from placement_gym.models.inputs import InputsArgument, read_own
+from placement_gym.models.shapes import (
+    Shapes,
+    SizesError,
+    UnsupportedModelError,
+    bind_shapes,
+    drop_lower_bounds,
+    find_data_shapes,
+    name_added_nodes,
+    shape_nodes,
+)
 from placement_gym.models.stateful import bind_batch, is_stateful
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov
-
-ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
-"""Place in OpenVINO's sources where it raised an error."""
-UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
-"""Part of OpenVINO's errors about operators that it lacks."""
-EXTENSION_REMEDY = ". If these are your own operators, name their library: --extension FILE"
-MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -59,7 +59,7 @@ def model_of_placement(given: Any) -> Iterator[None]:
 def load_model(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
-    inputs: Given | None = None,
+    inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> ov.Model:
     """Load the model to place: inputs of sizes known in some way, unique friendly names.
@@ -74,9 +74,9 @@ def load_model(
             it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union of built-in
             models.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        inputs: Your own inputs; see ``given.Given``. Dimensions that stay dynamic are measured with
-            their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``, also
-            in ``shapes``.
+        inputs: Your own inputs, see ``InputsArgument``: dimensions that stay dynamic are measured
+            with their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``,
+            also in ``shapes``.
         extension: Library with operators that OpenVINO lacks, for ``ov.Core.add_extension``; its
             code is run.
 
@@ -102,6 +102,8 @@ def load_model(
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, inputs)
+    from placement_gym.models.model_files import make_models_picklable, read_file
+
     # The user's model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
@@ -111,50 +113,6 @@ def load_model(
     prepared = prepare(read_file(Path(model), extension), shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
-
-
-def read_file(path: Path, extension: str | Path | None) -> ov.Model:
-    """Read a model's file; nodes get the same names each time.
-
-    Raises:
-        UnsupportedModelError: OpenVINO cannot read it.
-    """
-    check_file_name(path.name)
-    check_content(path)
-    core = make_core(extension)
-    try:
-        model = core.read_model(path)
-        # Converters number names by a counter of the process: a second reading differs.
-        if path.suffix != ".xml":
-            number_counted_names(model, core.read_model(path))
-    except RuntimeError as error:
-        reason = explain_weights(path, str(error)) or ORIGIN.sub("", str(error)).strip()
-        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
-        raise UnsupportedModelError(f"OpenVINO cannot read {path}: {reason}{remedy}") from error
-    return model
-
-
-def make_core(extension: str | Path | None) -> ov.Core:
-    """Make a ``Core`` that also reads the operators of an extension.
-
-    Raises:
-        UserError: OpenVINO cannot load the library.
-    """
-    import openvino as ov
-
-    core = ov.Core()
-    if extension is None:
-        return core
-    if not is_file(extension):
-        raise UserError(f"no extension {str(extension)!r:.200}: name the library of your operators")
-    try:
-        core.add_extension(str(extension))
-    except RuntimeError as error:
-        raise UserError(
-            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with "
-            f"the headers of OpenVINO {ov.__version__}"
-        ) from error
-    return core
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
@@ -195,41 +153,6 @@ def explain_missing(model: str) -> UserError:
     )
 
 
-def check_file_name(name: str) -> None:
-    """Raise ``UnsupportedModelError`` if the name of a file cannot be a model's name."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise UnsupportedModelError(f"{name!r:.200} is not in UTF-8: rename the file") from error
-
-
-def check_content(path: Path) -> None:
-    """Raise if a path cannot be a model; OpenVINO would not give the reason.
-
-    Raises:
-        UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
-            device or pipe, which may have no end.
-    """
-    if not path.is_file() and not path.is_dir():
-        raise UnsupportedModelError(f"{str(path)!r:.200} is neither a file nor a folder")
-    if path.is_dir() and not (path / "saved_model.pb").exists():
-        files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)
-        near = f"; did you mean {str(files[0])!r}?" if files else ""
-        raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
-    if path.is_file() and not path.stat().st_size:
-        raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
-
-
-def explain_weights(path: Path, error: str) -> str:
-    """Explain OpenVINO's error about weights, which lacks their file; empty for others."""
-    if "bin file" not in error:
-        return ""
-    weights = str(path.with_suffix(".bin"))
-    if is_path(weights):
-        return f"{weights!r:.200} is not the file that was written with it: copy both again"
-    return f"its weights are missing: also copy {weights!r:.200}"
-
-
 def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     """Return whether ``load`` would read a file."""
     import openvino as ov
@@ -240,7 +163,9 @@ def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     )
 
 
-def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:
+def prepare(
+    model: ov.Model, shapes: Shapes | None = None, inputs: InputsArgument | None = None
+) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     A model with state and a dynamic batch gets a batch of one.
@@ -265,54 +190,13 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
             if sizes := find_data_shapes(model, given):
                 shape_nodes(model, sizes)  # raises if the model does not accept them
         drop_lower_bounds(model)
-    number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
+    nodes = model.get_ordered_ops()
+    name_added_nodes(node for node in nodes if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
-    for node in model.get_ordered_ops():
-        name = make_unique(node.get_friendly_name(), used_names)
+    for node in nodes:
+        name, copies = node.get_friendly_name(), count(2)
+        while name in used_names:
+            name = f"{node.get_friendly_name()}_{next(copies)}"
         node.set_friendly_name(name)
         used_names.add(name)
     return model
-
-
-def number_counted_names(model: ov.Model, again: ov.Model) -> None:
-    """Number the nodes whose names differ each time that a file is read, in place."""
-    pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
-    number(one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name())
-
-
-def number(nodes: Iterable[ov.Node]) -> None:
-    """Name nodes by their type and a reproducible number, in place.
-
-    OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the
-    process.
-    """
-    for index, node in enumerate(nodes):
-        node.set_friendly_name(f"{node.get_type_name()}/added{index}")
-
-
-def make_unique(name: str, used_names: set[str]) -> str:
-    candidate, number = name, 2
-    while candidate in used_names:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
-
-
-def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
-    """Read the user's inputs and check them against the inputs of a model.
-
-    Args:
-        model: The model.
-        given: The inputs; None for none.
-        complete: Require all inputs of the model.
-
-    Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: the message lists all of them, with the inputs of the model.
-    """
-    if given is None:
-        return OwnInputs()
-    if states_sizes(given):
-        return OwnInputs(sizes=given[SIZES], stated=True)
-    from placement_gym.models.own_inputs import read_samples
-
-    return OwnInputs(*read_samples(model, given, complete))

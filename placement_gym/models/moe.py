@@ -23,11 +23,11 @@ INNER = 2 * SMALL.width
 
 
 def build(compressed: bool = False, bits: int | None = None, experts: int = EXPERTS) -> ov.Model:
-    """Build a decoder of four layers for one sequence that returns the logits of each new token.
+    """As ``gpt.build``, of four layers.
 
     Args:
-        compressed: As for ``gpt``.
-        bits: As for ``gpt``.
+        compressed: Store weights as float16.
+        bits: See ``Builder``.
         experts: Experts of each layer.
 
     Raises:

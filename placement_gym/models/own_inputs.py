@@ -18,13 +18,13 @@ from placement_gym.models.tensors import is_whole, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.given import Given, Sample, Sizes
+    from placement_gym.models.inputs import InputsArgument, Sample, Sizes
 
 
 def read_samples(
-    model: ov.Model, given: Given, complete: bool
+    model: ov.Model, given: InputsArgument, complete: bool
 ) -> tuple[list[Sample], Sizes, list[Sizes], str]:
-    """Read the fields of ``given.OwnInputs``: samples, their sizes and fingerprint."""
+    """Read the fields of ``OwnInputs``: samples, their sizes and fingerprint."""
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
     samples = [read_sample(reader, mapping, complete) for mapping in mappings]
@@ -42,7 +42,7 @@ def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
     }
 
 
-def list_mappings(given: Given) -> list[Mapping[str, Any]]:
+def list_mappings(given: InputsArgument) -> list[Mapping[str, Any]]:
     """List the arrays of each sample, or of all together, by name.
 
     Raises:
@@ -62,7 +62,7 @@ def list_mappings(given: Given) -> list[Mapping[str, Any]]:
 
 
 def load_mappings(path: Path) -> list[Mapping[str, Any]]:
-    """Load the arrays of a file or folder; see ``Given``."""
+    """Load the arrays of a file or folder; see ``InputsArgument``."""
     if not is_path(path):
         raise UserError(f"no inputs {str(path)!r:.200}: name an .npz, or a folder of .npy or .npz")
     if not path.is_dir():
@@ -128,7 +128,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
     """Read the inputs of one sample.
 
     Raises:
-        UserError: See ``loading.read_own``.
+        UserError: See ``inputs.read_own``.
     """
     sample: dict[int, NDArray[Any]] = {}
     faults: list[str] = []
@@ -158,7 +158,7 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
     return digest.hexdigest()[:16]
 
 
-def save_inputs(given: Given, path: Path) -> Path:
+def save_inputs(given: InputsArgument, path: Path) -> Path:
     """Write inputs to a folder for ``load_mappings``; replace its old inputs."""
     path.mkdir(parents=True, exist_ok=True)
     for old in path.glob("*.npz"):

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
-from placement_gym.models.given import Given, read_older, states_sizes
+from placement_gym.models.inputs import InputsArgument, read_older, states_sizes
 from placement_gym.models.loading import list_models, load_model
-from placement_gym.models.members import parse_rate
-from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -49,7 +48,7 @@ class ModelSpec:
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)
-    inputs: Given | None = field(default=None, compare=False)
+    inputs: InputsArgument | None = field(default=None, compare=False)
     scenario: str | None = None
     extension: str | Path | None = None
 
@@ -67,7 +66,7 @@ class ModelSpec:
     def from_kwargs(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
         """Make the specification from arguments of ``gym.make``; ignore other arguments."""
         kwargs = read_older(kwargs)
-        return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
+        return cls(**{one.name: kwargs[one.name] for one in fields(cls) if one.name in kwargs})
 
     @property
     def fused(self) -> bool:
@@ -78,7 +77,9 @@ class ModelSpec:
         """Load the model, see ``load_model``."""
         return load_model(self.model, self.shapes, self.inputs, self.extension)
 
-    def with_model(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
+    def with_model(
+        self, model: Any, shapes: Shapes | None, inputs: InputsArgument | None
+    ) -> ModelSpec:
         """Replace shapes, and the model and inputs unless they are None."""
         return replace(
             self,
@@ -99,17 +100,7 @@ class ModelSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the given fields as arguments of ``gym.make``, for JSON except a model."""
-        values = {key: getattr(self, key) for key in NAMES}
-        for key in ("model", "inputs"):
-            if isinstance(values[key], Path):
-                values[key] = str(values[key])
-        if isinstance(self.model, tuple):
-            values["model"] = [str(part) if isinstance(part, Path) else part for part in self.model]
-        return {
-            key: dict(value) if isinstance(value, Mapping) else value
-            for key, value in values.items()
-            if value
-        }
+        return {name: make_plain(value) for name, value in vars(self).items() if value}
 
     @contextmanager
     def as_file(self) -> Iterator[dict[str, Any]]:
@@ -121,6 +112,8 @@ class ModelSpec:
         with ExitStack() as stack:
             model, inputs = self.model, self.inputs
             if self.in_memory:
+                from placement_gym.models.model_files import write_model
+
                 file = stack.enter_context(make_temporary_folder()) / "model.xml"
                 write_model(self.load() if isinstance(model, tuple) else model, file)
                 model = str(file)
@@ -134,6 +127,15 @@ class ModelSpec:
             yield replace(self, model=make_absolute(model), inputs=inputs).to_json()
 
 
+def make_plain(value: Any) -> Any:
+    """Replace paths, tuples and mappings by text, lists and dictionaries."""
+    if isinstance(value, tuple):
+        return list(map(make_plain, value))
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def make_absolute(model: Any) -> Any:
     """Make paths absolute, also of several models, with their rates; keep names."""
     if isinstance(model, tuple):
@@ -143,6 +145,3 @@ def make_absolute(model: Any) -> Any:
     name, rate = parse_rate(str(model))
     name = name if match_built_in(name) else os.path.realpath(name)
     return name if rate == 1 else f"{name}:{rate}"
-
-
-NAMES = tuple(one.name for one in fields(ModelSpec))

@@ -1,5 +1,4 @@
 from . import patterns as patterns
-from .allocations import fits_allocations as fits_allocations
 from .constraints import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .constraints import Constraints as Constraints
 from .decisions import DECISIONS as DECISIONS
@@ -10,8 +9,10 @@ from .decisions import PRIORITY as PRIORITY
 from .decisions import ActionLayout as ActionLayout
 from .decisions import Choices as Choices
 from .decisions import check_placement_alone as check_placement_alone
-from .free_memory import free_memory_mask as free_memory_mask
-from .free_memory import mask_by_room as mask_by_room
+from .memory import MemoryGroups as MemoryGroups
+from .memory import fits_allocations as fits_allocations
+from .memory import free_memory_mask as free_memory_mask
+from .memory import mask_by_room as mask_by_room
 from .patterns import MAX_CELLS as MAX_CELLS
 from .patterns import Interval as Interval
 from .patterns import cut_grid as cut_grid

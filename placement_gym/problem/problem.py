@@ -20,8 +20,8 @@ from placement_gym.base import (
     join_words,
 )
 from placement_gym.graph import Units
-from placement_gym.hardware import DeviceSpec, MemoryGroups, is_testbed
-from placement_gym.problem.allocations import fits_allocations
+from placement_gym.hardware import DeviceSpec, is_testbed
+from placement_gym.problem.memory import MemoryGroups, fits_allocations
 
 
 class PlacementMismatchError(UserError):
@@ -192,14 +192,14 @@ class Problem:
         """Describe why an assignment is infeasible; empty if it is feasible. See also ``check``."""
         # Cheapest first; submodels are counted only where a constraint limits them.
         self.check(assignment)
-        error = self.unsupported(assignment)
+        error = self.support_error(assignment)
         if not error and self.max_submodels is not None:
             error = self.submodel_error(self.count_submodels(assignment))
         if error or not self.limited:
             return error
-        return self.over_limit(self.memory_bytes(assignment))
+        return self.memory_error(self.memory_bytes(assignment))
 
-    def unsupported(self, assignment: NDArray[np.integer[Any]]) -> str:
+    def support_error(self, assignment: NDArray[np.integer[Any]]) -> str:
         """Describe the first unit on a device that does not support it; empty if there is none."""
         if self.supports_all:
             return ""
@@ -230,7 +230,7 @@ class Problem:
             return ""
         return f"{n_submodels} submodels, and a constraint allows {self.max_submodels} at most"
 
-    def over_limit(self, device_bytes: IntArray) -> str:
+    def memory_error(self, device_bytes: IntArray) -> str:
         """Describe the first exceeded limit of a device or pool; empty if none is.
 
         Args:
@@ -241,12 +241,12 @@ class Problem:
         if not len(full_groups):
             return ""
         group = full_groups[0]
-        limit = ", not ".join(format_bytes_apart(limits[group], group_bytes[group]))
-        names = [self.device_names[device] for device in self.memory.members(group)]
-        if len(names) == 1:
-            return f"{names[0]} holds {limit}"
-        pool = self.devices[self.memory.members(group)[0]].memory_pool
-        return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
+        held, limit = format_bytes_apart(group_bytes[group], limits[group])
+        members = self.memory.members(group)
+        names = join_words([self.device_names[device] for device in members])
+        pool = self.devices[members[0]].memory_pool
+        of = f"the limit of memory pool {pool!r}," if len(members) > 1 else "its limit of"
+        return f"{names} would hold {held}, above {of} {limit}"
 
     def move_unsupported(self, assignment: IntArray) -> IntArray:
         """The assignment, with units that their device does not run on ``fallback``."""

@@ -1,12 +1,12 @@
 """Compiled kernels: one file per schedule, and what is counted of a placement.
 
-Eleven modules put work in time, each for its own reason:
+Eleven places put work in time, each for its own reason:
 
-| module | why it exists |
+| where | why it exists |
 | --- | --- |
 | ``sums`` | serial, as HETERO runs, and loads: sums need no clock |
-| ``event_fifo`` | devices side by side, first come, first served: needs no heap, the usual case |
-| ``event_heap`` | links without contention, or devices that choose by rank: needs a heap |
+| ``event.event_fifo`` | devices side by side, first come, first served: the usual case, no heap |
+| ``event.event_heap`` | links without contention, or devices that choose by rank: needs a heap |
 | ``list`` | each device has one fixed order: longest paths instead of events |
 | ``call_schedule`` | accelerators are called like functions (Tarnawski et al. 2020) |
 | ``solvers.search.list_schedule`` | ``list`` after a move: only what has changed, from both ends |

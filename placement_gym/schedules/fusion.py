@@ -126,17 +126,9 @@ def time_groups(
     """(n_groups,) time of each group on its device, in ms.
 
     A chosen edge inside of a group saves the reading of its tensor; the writing is saved if all
-    readers of the tensor are fused with its producer.
-
-    Args:
-        program: Operators and tensors.
-        readings: What each operator reads.
-        costs: Parts of times; tensors in the order of the program.
-        n_readers: (n_tensors,) int32 readers of each tensor, those included that follow.
-        place: See ``group_operators``.
-        edge: See ``group_operators``.
-        chosen: See ``group_operators``.
-        group: (n_operators,) int32.
+    readers of the tensor are fused with its producer. Tensors of ``costs`` are in the order of the
+    program; ``n_readers``, (n_tensors,) int32, counts readers that follow, too; ``group`` is what
+    ``group_operators`` returned for the other arguments.
     """
     n, count = len(place), group.max() + 1
     saved, inside = np.zeros(n), np.zeros(len(program.source), np.int32)

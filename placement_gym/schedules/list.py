@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base import FloatArray, UInt8, UInt32, kernel
-from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
-from placement_gym.schedules.lanes import LANES, fill_lanes
-from placement_gym.schedules.program import Channels, Program, Readings
+from placement_gym.schedules.program import (
+    EDGE,
+    NOTHING,
+    OUTPUT,
+    Channels,
+    Program,
+    Readings,
+)
 from placement_gym.schedules.simulator import TimedSchedule
+from placement_gym.schedules.sums import LANES, fill_lanes
 
 
 class ListSchedule(TimedSchedule):

@@ -10,6 +10,10 @@ from placement_gym.base import FloatArray, Int32, IntArray, UInt32
 from placement_gym.graph import OpGraph, Tensors, Units, label_components
 from placement_gym.problem.costs import CostTable
 
+DEST, EDGE, OUTPUT = 0, 1, 2
+"""How often a tensor moves, see ``Semantics.transfer``."""
+NOTHING = -1
+
 
 class Program(NamedTuple):
     """Operators in topological order; the tensors of one operator are adjacent.
@@ -27,7 +31,7 @@ class Program(NamedTuple):
         readers: (n_readings,) uint32.
         transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
         boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        inputs: (n_operators,) uint32, number of tensors that each operator reads.
+        n_inputs: (n_operators,) uint32, tensors that each operator reads.
     """
 
     unit: UInt32
@@ -38,7 +42,7 @@ class Program(NamedTuple):
     readers: UInt32
     transfer_ms: FloatArray
     boundary_ms: FloatArray
-    inputs: UInt32
+    n_inputs: UInt32
 
     @classmethod
     def from_units(cls, units: Units, costs: CostTable) -> Program:
@@ -59,7 +63,7 @@ class Program(NamedTuple):
             readers=uint32(readers),
             transfer_ms=np.ascontiguousarray(costs.transfer_ms[graph.moving[order]]),
             boundary_ms=np.ascontiguousarray(costs.boundary_ms[graph.moving[order]]),
-            inputs=uint32(np.bincount(readers, minlength=n)),
+            n_inputs=uint32(np.bincount(readers, minlength=n)),
         )
 
 
@@ -80,7 +84,7 @@ class Readings(NamedTuple):
     def from_program(cls, program: Program) -> Readings:
         maker = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
         tensor = uint32(maker[np.argsort(program.readers, kind="stable")])
-        return cls(offsets(program.inputs), tensor, program.source[tensor])
+        return cls(offsets(program.n_inputs), tensor, program.source[tensor])
 
 
 class Flow(NamedTuple):

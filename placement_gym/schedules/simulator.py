@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from pkgutil import resolve_name
 
 import numpy as np
 
-from placement_gym.base import FloatArray, IntArray, UInt8, UInt32, import_name
+from placement_gym.base import FloatArray, IntArray, UInt8, UInt32
 from placement_gym.graph import Units
 from placement_gym.problem.costs import CHOICES, CostTable, Semantics
-from placement_gym.schedules.held_bytes import peak_bytes
-from placement_gym.schedules.lanes import fill_lanes
+from placement_gym.schedules.memory import peak_bytes
 from placement_gym.schedules.program import (
     Channels,
     Flow,
@@ -21,7 +21,14 @@ from placement_gym.schedules.program import (
     upward_rank,
 )
 from placement_gym.schedules.submodels import count_stages, count_submodels
-from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
+from placement_gym.schedules.sums import (
+    fill_lanes,
+    load_schedule,
+    serial,
+    serial_batch,
+    serial_starts,
+    traffic,
+)
 
 TIMED = {
     "event": "placement_gym.schedules.event:EventSchedule",
@@ -67,7 +74,7 @@ class Simulator:
     @cached_property
     def timed(self) -> TimedSchedule:
         """The schedule, if it is one of ``TIMED``."""
-        schedule: TimedSchedule = import_name(TIMED[self.semantics.schedule])(self)
+        schedule: TimedSchedule = resolve_name(TIMED[self.semantics.schedule])(self)
         return schedule
 
     @cached_property

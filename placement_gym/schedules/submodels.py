@@ -30,15 +30,9 @@ def count_stages(
 ) -> IntArray:
     """(n_devices,) inferences of stages on each device in a request, or a round of a union.
 
-    The stages are those of ``graph.submodels.pipeline_stages``.
-
-    Args:
-        flow: As for ``count_submodels``.
-        unit: As for ``count_submodels``.
-        model: (n_operators,) the model of a union that each operator belongs to.
-        rates: (n_models,) inferences of each model in a round.
-        placement: As for ``count_submodels``.
-        n_devices: Number of devices.
+    The stages are those of ``graph.submodels.pipeline_stages``. Arguments are those of
+    ``count_submodels``, and ``model``, (n_operators,), the model of a union that each belongs to,
+    and ``rates``, (n_models,), inferences of each model in a round.
     """
     counts, rows = np.zeros(n_devices, np.int64), make_rows(len(unit))
     find_submodels(flow, unit, placement, rows, counts)
@@ -55,14 +49,9 @@ def make_rows(n: int) -> UInt32:
 def join_stages(
     flow: Flow, rows: UInt32, model: IntArray, rates: IntArray, counts: IntArray
 ) -> None:
-    """Count stages, which join submodels.
+    """Count stages, which join submodels, after ``find_submodels`` has written ``rows``.
 
-    Args:
-        flow: As for ``count_submodels``.
-        rows: (8, n_operators + 2) what ``find_submodels`` has written.
-        model: As for ``count_stages``.
-        rates: As for ``count_stages``.
-        counts: (n_devices,) gets inferences.
+    ``counts``, (n_devices,), gets inferences; other arguments are those of ``count_stages``.
     """
     root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
     place, n, n_models, n_devices = rows[PLACE], len(model), len(rates), len(counts)
@@ -119,8 +108,8 @@ def find_submodels(
 
     Args:
         flow: Edges of the operator graph.
-        unit: As for ``count_submodels``.
-        placement: As for ``count_submodels``.
+        unit: (n_operators,) uint32, the unit of each operator.
+        placement: (n_units,) uint8.
         rows: (8, n_operators + 2) uint32, gets in ``PLACE`` the device of each operator, in
             ``ROOT`` the operator that stands for its submodel, and in ``LEVEL`` a number that every
             edge between two submodels raises.

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import combinations, permutations
+from pkgutil import resolve_name
 
 import numpy as np
 
-from placement_gym.base import IntArray, UserError, import_name
+from placement_gym.base import IntArray, UserError
 from placement_gym.problem import MAX_CELLS, Interval, Problem, cut_grid, window
 from placement_gym.problem.costs import CostTable
 
@@ -52,7 +53,7 @@ def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[
     """
     for name in names:
         if problem.n_units <= MOST_UNITS.get(name, problem.n_units):
-            solve: Callable[[Problem, CostTable], IntArray] = import_name(SIMPLE[name])
+            solve: Callable[[Problem, CostTable], IntArray] = resolve_name(SIMPLE[name])
             with suppress(UserError):
                 yield name, solve(problem, costs)
 

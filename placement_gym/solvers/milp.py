@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from placement_gym.base import FloatArray, IntArray, now_s
 from placement_gym.graph import acyclic_submodels, submodel_devices
-from placement_gym.hardware import MemoryGroups
-from placement_gym.problem import Problem
+from placement_gym.problem import MemoryGroups, Problem
 from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from placement_gym.workloads.request import Request
 
 
 @dataclass(frozen=True)
-class Objective(ABC):
+class Objective:
     """The objective of a placement, for requests of any kind; ``OBJECTIVES`` lists all.
 
     Attributes:
@@ -22,7 +21,8 @@ class Objective(ABC):
         final_repeats: Largest number of samples in each compilation of a finalist.
         schedule: The only schedule that computes it; None if any other does.
         suffix: Of the names of a plan's files: a model may have a plan for each objective.
-        serial: Whether requests have the devices for themselves, one after another.
+        serial: Whether requests have the devices for themselves, one after another: else several
+            are in flight.
     """
 
     name: str
@@ -32,40 +32,31 @@ class Objective(ABC):
     suffix: str
     serial: bool
 
-    @abstractmethod
     def check_requests(self, requests: int | None) -> None:
         """Raise ``UserError`` if so many requests cannot be in flight; None leaves it open."""
-
-    @abstractmethod
-    def check_rates(self, members: Iterable[Member]) -> None:
-        """Raise ``UserError`` if the rates of a union's models mean nothing."""
-
-    @abstractmethod
-    def check_phases(self, request: Request) -> None:
-        """Raise ``UserError`` if a request has no prompt and tokens to plan for one by one."""
-
-    @abstractmethod
-    def describe_failure(self, request: Request) -> dict[str, Any]:
-        """The fields of a failed placement's measurement, apart from its latency."""
-
-
-class Latency(Objective):
-    """One request at a time."""
-
-    def check_requests(self, requests: int | None) -> None:
-        if requests is not None:
+        if requests is None:
+            return
+        if self.serial:
             raise UserError(
                 "requests belong to objective='throughput': latency is that of one request"
             )
+        check_integer("requests (None: one more than devices)", requests, 1)
 
     def check_rates(self, members: Iterable[Member]) -> None:
-        if any(rate > 1 for _, rate in members):
+        """Raise ``UserError`` if the rates of a union's models mean nothing.
+
+        In a round of requests in flight each model runs as often as its rate says.
+        """
+        if self.serial and any(rate > 1 for _, rate in members):
             raise UserError(
                 "rates are relative numbers of inferences, which a latency does not have: use "
                 "objective='throughput' (--objective throughput), or remove the rates"
             )
 
     def check_phases(self, request: Request) -> None:
+        """Raise ``UserError`` if a request has no prompt and tokens to plan for one by one."""
+        if not self.serial:
+            raise UserError("phases are planned for latency: leave phases or the objective out")
         if not request.phased:
             raise UserError(
                 "phases are a prompt and its tokens, which this model does not have: leave phases "
@@ -73,30 +64,16 @@ class Latency(Objective):
             )
 
     def describe_failure(self, request: Request) -> dict[str, Any]:
-        return {"parts_ms": dict.fromkeys(request.parts, float("nan"))}
-
-
-class Throughput(Objective):
-    """Several requests in flight: the time between two results."""
-
-    def check_requests(self, requests: int | None) -> None:
-        if requests is not None:
-            check_integer("requests (None: one more than devices)", requests, 1)
-
-    def check_rates(self, members: Iterable[Member]) -> None:
-        """Raise nothing: in a round each model runs as often as its rate says."""
-
-    def check_phases(self, request: Request) -> None:
-        raise UserError("phases are planned for latency: leave phases or the objective out")
-
-    def describe_failure(self, request: Request) -> dict[str, Any]:
+        """The fields of a failed placement's measurement, apart from its latency."""
+        if self.serial:
+            return {"parts_ms": dict.fromkeys(request.parts, float("nan"))}
         return {"requests": 0, "streams": 0}
 
 
 # A window is many requests: more windows say less than another compilation does.
-LATENCY = Latency("latency", 6, 4, schedule=None, suffix="", serial=True)
-THROUGHPUT = Throughput("throughput", 4, 2, schedule="load", suffix="-throughput", serial=False)
-OBJECTIVES: dict[str, Objective] = {one.name: one for one in (LATENCY, THROUGHPUT)}
+LATENCY = Objective("latency", 6, 4, schedule=None, suffix="", serial=True)
+THROUGHPUT = Objective("throughput", 4, 2, schedule="load", suffix="-throughput", serial=False)
+OBJECTIVES = {one.name: one for one in (LATENCY, THROUGHPUT)}
 
 
 def objective_of(schedule: str) -> Objective:

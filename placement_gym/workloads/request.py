@@ -1,19 +1,34 @@
-"""The interface of requests: the inferences that are timed as one, and what follows from them."""
+"""Requests: the inferences that are timed as one, and what follows from them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from placement_gym.base import FloatArray
-from placement_gym.models import DataShapes, Given, OwnInputs
+from placement_gym.base import FloatArray, UserError
+from placement_gym.models import (
+    DataShapes,
+    InputsArgument,
+    OwnInputs,
+    find_data_shapes,
+    is_stateful,
+    list_dynamic,
+    raise_to_bounds,
+    read_own,
+    shape_nodes,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
 
     from placement_gym.models import Input
+
+
+WITH_STATE = "placement_gym.workloads.with_state:make_scenario"
+"""Makes the request of a model with state, imported where there is one."""
 
 
 class Shaped(NamedTuple):
@@ -33,7 +48,7 @@ class Shaped(NamedTuple):
 
 @dataclass(frozen=True)
 class Request(ABC):
-    """The inferences of one request of a model; ``kinds`` chooses the kind.
+    """The inferences of one request of a model; ``make_request`` chooses the kind.
 
     Only measurements draw its inputs and run it: see ``samples.draw`` and
     ``runs.start_inferences``.
@@ -56,7 +71,9 @@ class Request(ABC):
 
     @classmethod
     @abstractmethod
-    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
         """The request of a model of this kind with these keywords.
 
         Raises:
@@ -99,3 +116,49 @@ class Request(ABC):
         samples = f"{count} samples of your own, timed with the first"
         own = ["inputs of your own" if count == 1 else samples] * bool(count)
         return [f"measured with {', '.join([*own, *sizes])}"] if own or sizes else []
+
+
+@dataclass(frozen=True)
+class Inference(Request):
+    """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
+
+    @classmethod
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
+        if scenario is not None:
+            raise UserError(
+                f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
+            )
+        own = read_own(model, inputs, complete=True)
+        return cls(data_shapes=find_data_shapes(model, own.sizes), own=own)
+
+    def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
+        if not list_dynamic(model.get_ordered_ops()):
+            return [Shaped(1.0, None)]
+        one = Shaped(1.0, shape_nodes(model, self.data_shapes))
+        if not self.data_shapes:
+            return [one]
+        largest = raise_to_bounds(model, self.data_shapes)
+        return [one, Shaped(0.0, shape_nodes(model, largest))]
+
+    def repeat(self, steps: Sequence[list[Input]]) -> Sequence[list[Input]]:
+        return [[] for _ in steps]
+
+
+def make_request(
+    model: ov.Model, scenario: str | None = None, inputs: InputsArgument | None = None
+) -> Request:
+    """The inferences of one request of a model.
+
+    Args:
+        model: As ``load_model`` returns it.
+        scenario: As for ``gym.make``.
+        inputs: As for ``gym.make``.
+
+    Raises:
+        UserError: The keywords do not fit the model.
+    """
+    make = resolve_name(WITH_STATE) if is_stateful(model) else Inference.from_model
+    request: Request = make(model, scenario, inputs)
+    return request

@@ -47,7 +47,7 @@ class Step:
     grows: bool = True
 
 
-LENGTHS = (Step(0, 1536), Step(0, 2048))
+TRIAL_STEPS = (Step(0, 1536), Step(0, 2048))
 """Two lengths of an input that other inputs do not have. Hand-tuned: long enough for windows of
 audio."""
 
@@ -187,11 +187,11 @@ def find_fixed(model: ov.Model) -> list[ov.Output]:
     has_decoder_ids = any(is_named(port, TOKENS) for port in counting)
     tokens = (*TOKENS, *GROWING_MASKS, *POSITIONS, *(() if has_decoder_ids else ("input_ids",)))
     unnamed = [port for port in counting if not is_named(port, (*ENCODER, *tokens))]
-    sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in fixed}
+    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in fixed}
     # Each other input is tried with two lengths that no other input has.
     for port in unnamed:
         name = input_names(port)[0]
-        trials = [{**sizes, name: input_shape(port, length, {})} for length in LENGTHS]
+        trials = [{**sizes, name: input_shape(port, length, {})} for length in TRIAL_STEPS]
         with suppress(UserError):  # it has to be as long as other inputs
             short, long = (
                 find_result_shapes(shape_nodes_at_step(model, Step(1, 5), trial))
@@ -217,12 +217,12 @@ def counts_tokens(model: ov.Model) -> bool:
 
     An input counts them, or the state grows.
     """
-    step = Step(1, 1)
-    sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in find_fixed(model)}
+    fixed = find_fixed(model)
+    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in fixed}
     if any(counted_axis(port, sizes) is not None for port in model.inputs):
         return True
     try:
-        nodes = shape_nodes_at_step(model, step, sizes)
+        nodes = shape_nodes_at_step(model, Step(1, 1), sizes)
     except UserError:
         return True
     variables: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from placement_gym.base import FloatArray, UserError
-from placement_gym.models import Given, Input, as_input, input_names, read_own
+from placement_gym.models import Input, InputsArgument, as_input, input_names, read_own
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Inputs
 from placement_gym.workloads.samples import draw
@@ -94,8 +94,8 @@ def draw_steps(scenario: Scenario, model: ov.Model, number: int = 0) -> list[Inp
     return [[values[step] for values in of_ports] for step in range(len(steps))]
 
 
-def make_scenario(model: ov.Model, scenario: str | None, inputs: Given | None) -> Scenario:
-    """See ``kinds.make_request``."""
+def make_scenario(model: ov.Model, scenario: str | None, inputs: InputsArgument | None) -> Scenario:
+    """See ``make_request``."""
     # A named conversation is one: version 0.3 had no other scenarios.
     named = (scenario or "").startswith("chat")
     kind = Conversation if named or counts_tokens(model) else EqualSteps
@@ -126,7 +126,9 @@ class Conversation(Scenario):
             raise UserError(f"{self.name!r}: a scenario has a prompt and decodes tokens, 1 or more")
 
     @classmethod
-    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
         named = cls.parse(scenario or "chat")
         own = read_own(model, inputs)
         request = replace(named, data_shapes=find_fixed_sizes(model, own), own=own)
@@ -196,7 +198,9 @@ class EqualSteps(Scenario):
     count: int = COUNT
 
     @classmethod
-    def from_model(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+    def from_model(
+        cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
+    ) -> Self:
         match = STEPS.fullmatch(scenario or "steps")
         if match is None:
             raise UserError(

@@ -167,7 +167,7 @@ def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
     counted, agent = record_evaluations(env), make(name, env)
     if name in TRYING:
         agent.learn(20)
-    assert not any(env.problem.unsupported(one.assignment) for one in counted.history)
+    assert not any(env.problem.support_error(one.assignment) for one in counted.history)
     for deterministic in (True, False, False, False):
         action, _ = agent.predict(env.reset()[0], deterministic=deterministic)
         assert env.action_space.contains(action)

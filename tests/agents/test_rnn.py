@@ -200,7 +200,7 @@ def test_groups_take_only_what_all_their_units_can_run_on() -> None:
     env.problem.supported[[3, 9, 15], 1] = False
     model = make_hierarchical(env, 0)
     actions, _, likelihood = model.policy(first_observation(model.env))
-    assert all(env.problem.unsupported(one.numpy()) == "" for one in actions)
+    assert all(env.problem.support_error(one.numpy()) == "" for one in actions)
     assert likelihood.min() > -1e6
 
 

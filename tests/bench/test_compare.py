@@ -94,7 +94,7 @@ def test_infeasible_single_devices_are_listed_not_hidden(tmp_path: Path) -> None
     document = compare(tmp_path, devices=devices)
     cpu, gpu = document["rows"]
     assert gpu["latency_ms"] is None
-    assert "GPU holds" in gpu["error"]
+    assert "GPU would hold" in gpu["error"]
     misfit = "GPU alone: does not fit, 0.3 of 0.6 MB"
     assert misfit in (tmp_path / "table.md").read_text()
     assert document["best_single_ms"] == pytest.approx(cpu["latency_ms"])

@@ -17,11 +17,11 @@ from fakes import diamond_costs, diamond_problem
 from rich.console import Console
 
 import placement_gym
-from placement_gym.base import PACKAGE
 from placement_gym.cli import main
 from placement_gym.cli.tables import profile_table
 from placement_gym.deployment import describe_profile
 
+TELEMETRY = "openvino_telemetry"
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
 
@@ -40,11 +40,11 @@ def test_json_is_one_document_and_nothing_else(
 
 
 def test_the_command_loads_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
+    monkeypatch.delitem(sys.modules, TELEMETRY, raising=False)
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     with pytest.raises(ImportError):
-        importlib.import_module(PACKAGE)
+        importlib.import_module(TELEMETRY)
 
 
 def test_the_table_has_every_column_and_a_conclusion(

@@ -74,7 +74,7 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
     backend = FailingBackend(problem=diamond_problem(LIMITED))
     ((found,), _) = measure_candidates(backend, [alone()], quiet=True)
     assert found.measured is None
-    assert "GPU holds" in found.error
+    assert "GPU would hold" in found.error
     assert not backend.calls_of("evaluate_ignoring_limits")
     assert not backend.calls_of("remeasure")
 

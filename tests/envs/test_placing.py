@@ -43,7 +43,7 @@ def test_the_placement_is_the_repaired_one_not_the_action(env_id: str) -> None:
 @pytest.mark.parametrize("env_id", [SIM, PER_UNIT])
 def test_an_infeasible_placement_is_refused_with_a_remedy(env_id: str) -> None:
     env = gym.make(env_id, model="tiny", devices=LIMITED)
-    with pytest.raises(UserError, match=r"GPU holds .*make the environment with repair=True"):
+    with pytest.raises(UserError, match=r"GPU would hold .*make the environment with repair=True"):
         placement_gym.place(Everywhere(env, 1), env)
 
 

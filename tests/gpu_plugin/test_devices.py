@@ -9,7 +9,7 @@ from gpu_models import make_problem, make_small
 
 from placement_gym.backends.measured.hetero import place_by_auto, place_by_hetero
 from placement_gym.hardware import DeviceSpec, resolve_devices
-from placement_gym.hardware.properties import RANGES, TAKEN
+from placement_gym.hardware.properties import PROPERTIES, list_taken
 
 pytestmark = pytest.mark.gpu_plugin
 
@@ -56,7 +56,7 @@ def test_memory_and_largest_allocation_are_those_of_the_card(
 @pytest.mark.slow
 def test_the_plugin_takes_the_properties_that_we_allow() -> None:
     core, model = ov.Core(), make_small()
-    for key in sorted(TAKEN["GPU"] - NOT_HERE):
+    for key in sorted(list_taken("GPU") - NOT_HERE):
         spec = DeviceSpec("GPU", properties={key: VALUES.get(key, 1)})
         assert core.compile_model(model, "GPU", spec.compile_properties()), key
 
@@ -69,7 +69,7 @@ def test_ends_of_ranges_are_those_of_the_plugins() -> None:
         ("ACTIVATIONS_SCALE_FACTOR", None, 65505),
         ("PERFORMANCE_HINT_NUM_REQUESTS", -1, None),
     ):
-        for end, beyond in zip(RANGES[key], (least, most), strict=True):
+        for end, beyond in zip(PROPERTIES[key][1:3], (least, most), strict=True):
             assert core.compile_model(model, "GPU", {key: str(end)}), key
             if beyond is not None:
                 with pytest.raises(RuntimeError):
@@ -79,5 +79,6 @@ def test_ends_of_ranges_are_those_of_the_plugins() -> None:
 def test_the_plugin_refuses_the_properties_that_we_do() -> None:
     core = ov.Core()
     supported = set(core.get_property("GPU", "SUPPORTED_PROPERTIES"))
-    assert not supported & (TAKEN["CPU"] - TAKEN["GPU"])
-    assert not set(core.get_property("CPU", "SUPPORTED_PROPERTIES")) & (TAKEN["GPU"] - TAKEN["CPU"])
+    assert not supported & (list_taken("CPU") - list_taken("GPU"))
+    of_cpu = set(core.get_property("CPU", "SUPPORTED_PROPERTIES"))
+    assert not of_cpu & (list_taken("GPU") - list_taken("CPU"))

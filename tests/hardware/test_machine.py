@@ -16,12 +16,12 @@ from cliff import GIB, FakeCore, laptop
 
 from placement_gym.backends.measured.hetero import alias_device
 from placement_gym.base import PlacementGymWarning, UserError
-from placement_gym.base.processes import SignalStack
 from placement_gym.cli.lists import can_measure
 from placement_gym.hardware import (
     PRESETS,
     TESTBED,
     DeviceSpec,
+    SignalStack,
     choose_default,
     machine,
     register,

@@ -87,7 +87,7 @@ def test_no_unit_is_on_a_device_that_does_not_run_it(seed: int) -> None:
     placements = sample_placements(problem, 30, rng)
     assert len(placements) == 30
     for placement in placements:
-        assert problem.unsupported(placement) == ""
+        assert problem.support_error(placement) == ""
         assert len(np.unique(placement)) > 1
 
 

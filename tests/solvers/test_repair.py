@@ -65,10 +65,10 @@ def test_a_repair_helps_or_changes_nothing(seed: int) -> None:
     repaired = repair(problem, assignments, prices)
     slow = SlowRepair(problem, prices)
     for before, after in zip(assignments, repaired, strict=True):
-        assert problem.unsupported(after) == ""
+        assert problem.support_error(after) == ""
         if not problem.infeasibility(before):
             assert (after == before).all()
-        if not problem.unsupported(before):
+        if not problem.support_error(before):
             assert excess(problem, after) <= excess(problem, before)
             if excess(problem, slow.refill(before)) == 0:
                 assert excess(problem, after) == 0

@@ -14,7 +14,7 @@ from placement_gym.base import FloatArray
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.problem.costs import analytic
-from placement_gym.workloads import Inference, Inputs, draw, kinds
+from placement_gym.workloads import Inference, Inputs, draw, make_request
 from placement_gym.workloads.request import Shaped
 
 
@@ -77,5 +77,5 @@ def test_its_costs_are_sums_over_its_inferences(backend: MeasuredBackend) -> Non
 
 
 def test_other_models_run_what_they_ran(backend: MeasuredBackend) -> None:
-    assert kinds.make_request(load_model("gpt")).keywords() == {"scenario": "chat-64-16"}
-    assert kinds.make_request(load_model("tiny")) == Inference()
+    assert make_request(load_model("gpt")).keywords() == {"scenario": "chat-64-16"}
+    assert make_request(load_model("tiny")) == Inference()

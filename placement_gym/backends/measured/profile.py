@@ -110,7 +110,7 @@ def check_several(names: Sequence[str]) -> None:
 
 def holds_model(problem: Problem, device: int) -> bool:
     """Return whether a device can run the whole model; limits of test beds are only counted."""
-    return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
+    return problem.testbed or not problem.memory_error(problem.memory_bytes(problem.single(device)))
 
 
 def time_operators(backend: MeasuredBackend, device: int) -> FloatArray:
@@ -153,7 +153,7 @@ def sample_fit_placements(
     return [
         candidate
         for candidate in candidates
-        if not problem.over_limit(problem.memory_bytes(candidate))
+        if not problem.memory_error(problem.memory_bytes(candidate))
     ][:n]
 
 

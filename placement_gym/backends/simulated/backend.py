@@ -123,7 +123,7 @@ class SimulatedBackend:
         return used.reshape(len(placements), n_devices)
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
-        """See ``schedules.limits.count_bytes``."""
+        """See ``schedules.count_bytes``."""
         return count_bytes(self.problem, self.simulator, placement)
 
     def evaluate_exactly(

@@ -241,5 +241,5 @@ class Fusion:
             readers=uint32(reader[outer_edges]),
             transfer_ms=np.ascontiguousarray(program.transfer_ms[tensor]),
             boundary_ms=np.ascontiguousarray(program.boundary_ms[tensor]),
-            inputs=uint32(np.bincount(reader[outer_edges], minlength=count)),
+            n_inputs=uint32(np.bincount(reader[outer_edges], minlength=count)),
         )

@@ -4,6 +4,5 @@ from .child import ChildLostError as ChildLostError
 from .child import ChildNotStartedError as ChildNotStartedError
 from .child import RemoteError as RemoteError
 from .serving import Parent as Parent
+from .serving import leave_out_telemetry as leave_out_telemetry
 from .serving import serve as serve
-from .signal_stack import SignalStack as SignalStack
-from .signal_stack import keep_signal_stack as keep_signal_stack

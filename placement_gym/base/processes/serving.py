@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
-from placement_gym.base import leave_out_telemetry
 from placement_gym.base.processes.heartbeat import Heartbeat
 
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
 POLL_S = 0.1
 """Seconds between two looks whether the parent is alive. Hand-tuned."""
+TELEMETRY = "openvino_telemetry"
+"""OpenVINO's package for telemetry."""
 PR_SET_PDEATHSIG = 1
 """Option of prctl(2): the signal that a process gets when its parent dies."""
 
@@ -83,6 +84,16 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     parent.heartbeat.touch("a request")
     while (request := parent.next_request()) is not None:
         answer_request(parent, handle, request)
+
+
+def leave_out_telemetry() -> None:
+    """Have OpenVINO load as where its package for telemetry is not installed.
+
+    Otherwise ``import openvino`` sends usage data from a separate process, while this one
+    measures, and waits for it where a firewall drops it. A user's program is left unchanged.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault(TELEMETRY, None)  # its import fails from now on
 
 
 def answer_request(parent: Parent, handle: Handle, request: Json) -> None:

@@ -1,11 +1,12 @@
 from .files import ComparisonFields as ComparisonFields
 from .files import ConstraintFields as ConstraintFields
 from .files import CostFields as CostFields
+from .files import CostGraphFields as CostGraphFields
 from .files import ListPolicyFields as ListPolicyFields
 from .files import PlacementFields as PlacementFields
 from .files import PlanTableFields as PlanTableFields
 from .files import ReferencesFile as ReferencesFile
-from .kinds import refuse_file as refuse_file
+from .files import WorkloadFields as WorkloadFields
 from .reading import MAX_BYTES as MAX_BYTES
 from .reading import Fields as Fields
 from .reading import Name as Name
@@ -14,10 +15,9 @@ from .reading import check_plain as check_plain
 from .reading import load_json as load_json
 from .reading import load_valid as load_valid
 from .reading import parse_json as parse_json
+from .reading import refuse_file as refuse_file
 from .studies import MAX_BUDGET as MAX_BUDGET
 from .studies import MAX_SEED as MAX_SEED
 from .studies import AgentFields as AgentFields
 from .studies import StudyFields as StudyFields
 from .studies import parse_yaml as parse_yaml
-from .workloads import CostGraphFields as CostGraphFields
-from .workloads import WorkloadFields as WorkloadFields

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from placement_gym.base import FileError, UserError, read_bytes, suggest
-from placement_gym.base.schemas.kinds import refuse_file
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
@@ -21,6 +20,21 @@ MAX_SHOWN_ERRORS = 3
 """Errors that a message lists. Hand-tuned."""
 MAX_SHOWN_LETTERS = 60
 """Letters of a wrong value in a message. Hand-tuned."""
+
+KEYS: Mapping[str, frozenset[str]] = {
+    "placement file": frozenset(("units", "members")),
+    "cost table": frozenset(("operator_ms", "transfer_size")),
+    "cost graph": frozenset(("ms", "edge_bytes")),
+    "dnn-partitioning workload": frozenset(("maxFPGAs", "nodes")),
+    "file of plans": frozenset(("models", "plans")),
+    "plan's report": frozenset(("plan", "verdict", "rows")),
+    "comparison": frozenset(("env", "verdict", "rows")),
+    "study file": frozenset(("env", "models", "agents")),
+    "list policy": frozenset(("shift", "hidden", "output")),
+}
+"""Kind -> keys that files of no other kind have together."""
+RULES = frozenset(("keep_on", "keep_off", "max_submodels"))
+"""Keys of a file of constraints, of which one is enough."""
 
 Name = Annotated[str, Field(max_length=65_536)]
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -173,3 +187,27 @@ def check_plain(value: Any) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"JSON cannot hold it: {error}") from error
     return value
+
+
+def find_kind(values: Any) -> str:
+    """The kind that contents of a file are of; empty if they are of none."""
+    if isinstance(values, list):
+        named = values and all(isinstance(one, str | Mapping) for one in values)
+        return "list of devices" if named else ""
+    keys = values.keys() if isinstance(values, Mapping) else set[str]()
+    found = [kind for kind, needed in KEYS.items() if needed <= keys]
+    return found[0] if found else "file of constraints" if RULES & keys else ""
+
+
+def refuse_file(path: str | Path, kind: str, values: Any, error: UserError) -> UserError:
+    """The error for a file whose contents were refused.
+
+    Args:
+        path: The file.
+        kind: What it should be, as in ``"a placement file"``.
+        values: Its contents; None if they could not be parsed.
+        error: Why they were refused, which is said unless they are of another kind.
+    """
+    found = find_kind(values)
+    reason = f"it is a {found}" if found and found not in kind else error
+    return UserError(f"{path} is not {kind}: {reason}")

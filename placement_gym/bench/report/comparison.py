@@ -17,7 +17,6 @@ from placement_gym.base import (
     FittedTable,
     FittedText,
     UserError,
-    escape_paragraph,
     format_ratio,
     is_file,
     make_printable,
@@ -27,7 +26,12 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.base.schemas import ComparisonFields, check, load_json
-from placement_gym.bench.report.document import format_bold, format_heading, format_table
+from placement_gym.bench.report.document import (
+    escape_paragraph,
+    format_bold,
+    format_heading,
+    format_table,
+)
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.plots import draw_finalist, draw_runs
 from placement_gym.bench.report.wording import (

@@ -8,11 +8,39 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from placement_gym.base import escape_markdown, escape_paragraph, safe_name
+from placement_gym.base import make_printable, safe_name
 from placement_gym.view.figures import save
 
+MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that begin a mark of Markdown, HTML or mathematics anywhere in a line."""
+BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= |$))")
+"""Beginnings of a heading, a list or a rule of Markdown."""
 NUMBER = re.compile(r"[-≤±]? ?\.?\d")
 """Beginning of a number: its column is aligned to the right."""
+
+
+def escape_markdown(text: object) -> str:
+    """Markdown within a line, as in a cell, that shows the text unchanged."""
+    return MARKS.sub(escape_mark, make_printable(text))
+
+
+def escape_paragraph(text: object) -> str:
+    """As ``escape_markdown``, where the text begins a line."""
+    escaped = escape_markdown(text)
+    return BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
+
+
+def escape_mark(found: re.Match[str]) -> str:
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+    return entities.get(found[0], f"\\{found[0]}")
+
+
+def code_span(text: object) -> str:
+    """One line of Markdown that shows the text as code."""
+    printable = make_printable(text)
+    fence = "`" * (max((len(run) for run in re.findall("`+", printable)), default=0) + 1)
+    space = " " if "`" in printable else ""
+    return f"{fence}{space}{printable}{space}{fence}"
 
 
 def format_heading(text: str, level: int = 2) -> str:

@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base import FloatArray, escape_paragraph, format_ms, format_ratio, write_text
+from placement_gym.base import FloatArray, format_ms, format_ratio, write_text
 from placement_gym.bench import open_runs
-from placement_gym.bench.report.document import format_heading, format_table, save_picture
+from placement_gym.bench.report.document import (
+    escape_paragraph,
+    format_heading,
+    format_table,
+    save_picture,
+)
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from placement_gym.base import (
-    UserError,
+from placement_gym.base import UserError, progress_bar, write_text
+from placement_gym.bench.report.document import (
     code_span,
     escape_paragraph,
-    progress_bar,
-    write_text,
+    format_bold,
+    format_heading,
+    save_picture,
 )
-from placement_gym.bench.report.document import format_bold, format_heading, save_picture
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles

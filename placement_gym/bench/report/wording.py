@@ -21,10 +21,17 @@ INFEASIBLE = (
     "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
-MISFIT = re.compile(
-    r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?( \(.+\))?"
+MISFITS = (
+    re.compile(
+        r".+ would hold (?P<needed>[\d.]+) (?P<own>\w+), above .+ (?P<limit>[\d.]+) (?P<unit>\w+)"
+    ),
+    re.compile(
+        r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?"
+        r"( \(.+\))?"
+    ),
 )
-"""The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
+"""The failure of a placement that exceeds a limit, see ``Problem.memory_error``; in rows of version
+0.3 it has the limit first."""
 MISLEADING = 0.1
 """Share of disturbed evaluations from which a search may be misled. Hand-tuned."""
 Rows = Sequence[Json]
@@ -32,7 +39,7 @@ Rows = Sequence[Json]
 
 def describe_memory_error(error: str) -> str:
     """``"does not fit, 51 of 102 MB"`` where memory is too small, else an empty string."""
-    match = MISFIT.fullmatch(error)
+    match = next(filter(None, (misfit.fullmatch(error) for misfit in MISFITS)), None)
     if match is None:
         return ""
     limit, needed = (

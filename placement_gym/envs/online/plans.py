@@ -11,9 +11,9 @@ import numpy as np
 
 from placement_gym.base import FloatArray, JsonFile, UserError, check_choice
 from placement_gym.envs.online.kernel import Tables
-from placement_gym.hardware import DeviceSpec, MemoryGroups, parse_list
+from placement_gym.hardware import DeviceSpec, parse_list
 from placement_gym.models import Member
-from placement_gym.problem import Placement
+from placement_gym.problem import MemoryGroups, Placement
 
 FORMAT = 1
 

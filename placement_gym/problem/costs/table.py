@@ -30,18 +30,18 @@ with them every bound of a solver."""
 TRANSFER_UNITS = ("MB", "ms")
 MAX_SUM = float(2**62)
 """Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
-ARRAYS: dict[str, type] = {
-    "operator_ms": np.float64,
-    "supported": np.bool_,
-    "memory_bytes": np.int64,
-    "transfer_size": np.float64,
-    "link_ms": np.float64,
-    "link_ms_per_size": np.float64,
-    "submodel_ms": np.float64,
-    "host": np.bool_,
-    "repeats": np.int64,
+ARRAYS: dict[str, tuple[type, str]] = {
+    "operator_ms": (np.float64, "od"),
+    "supported": (np.bool_, "od"),
+    "memory_bytes": (np.int64, "o"),
+    "transfer_size": (np.float64, "t"),
+    "link_ms": (np.float64, "dd"),
+    "link_ms_per_size": (np.float64, "dd"),
+    "submodel_ms": (np.float64, "d"),
+    "host": (np.bool_, "d"),
+    "repeats": (np.int64, "t"),
 }
-"""Array of a ``CostTable`` -> the type of its numbers."""
+"""Array of a ``CostTable`` -> the type of its numbers; its axes: operators, devices or tensors."""
 
 
 class CostMismatchError(UserError):
@@ -101,23 +101,13 @@ class CostTable(JsonFile):
     structure: str = ""
 
     def __post_init__(self) -> None:
-        n, d = len(self.operators), len(self.devices)
-        expected = {
-            "operator_ms": (n, d),
-            "supported": (n, d),
-            "memory_bytes": (n,),
-            "transfer_size": (len(self.transfer_size),),
-            "link_ms": (d, d),
-            "link_ms_per_size": (d, d),
-            "submodel_ms": (d,),
-            "host": (d,),
-            **({} if self.repeats is None else {"repeats": (len(self.transfer_size),)}),
-        }
-        for name, shape in expected.items():
+        n = {"o": len(self.operators), "d": len(self.devices), "t": len(self.transfer_size)}
+        for name in self.arrays:
+            shape = tuple(n[axis] for axis in ARRAYS[name][1])
             if getattr(self, name).shape != shape:
                 raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
         check_choice("transfer_unit", self.transfer_unit, TRANSFER_UNITS)
-        numbers = [getattr(self, name) for name in self.arrays if ARRAYS[name] is not np.bool_]
+        numbers = [getattr(self, name) for name in self.arrays if ARRAYS[name][0] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")
         if any(
@@ -259,23 +249,14 @@ class CostTable(JsonFile):
     def from_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas import CostFields
 
-        fields = CostFields.read(values, FORMAT)
-        arrays: dict[str, Any] = {
-            name: make_array(name, rows, kind)
-            for name, kind in ARRAYS.items()
-            if (rows := getattr(fields, name)) is not None
-        }
-        table = cls(
-            source=fields.source,
-            graph=fields.graph,
-            operators=tuple(fields.operators),
-            devices=tuple(fields.devices),
-            transfer_unit=fields.transfer_unit,
-            interference=fields.interference,
-            structure=fields.structure,
-            **arrays,
-        )
-        if fields.checksum not in (None, compute_checksum(values)):
+        fields = dict(CostFields.read(values, FORMAT))
+        checksum = fields.pop("checksum")
+        for name, (kind, _) in ARRAYS.items():
+            if fields[name] is not None:
+                fields[name] = make_array(name, fields[name], kind)
+        fields |= {name: tuple(fields[name]) for name in ("operators", "devices")}
+        table = cls(**fields)
+        if checksum not in (None, compute_checksum(values)):
             raise UserError(
                 "its contents do not match its checksum: write the file again, or remove the key "
                 "'checksum' if you edited it"
@@ -283,8 +264,8 @@ class CostTable(JsonFile):
         return table
 
 
-def costs_beside(placement_file: str | Path) -> Path:
-    """Path of the costs that a placement was solved for, next to its file."""
+def name_costs_file(placement_file: str | Path) -> Path:
+    """The file of the costs that a placement was solved for, next to its own file."""
     path = Path(placement_file)
     return path.with_name(f"{path.stem}-costs.json")
 

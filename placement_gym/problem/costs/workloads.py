@@ -23,8 +23,8 @@ from placement_gym.graph import (
     sort_labels,
 )
 from placement_gym.hardware import ACCELERATOR, DeviceSpec, make_devices
+from placement_gym.problem.costs.analytic import check_kind
 from placement_gym.problem.costs.cost_graph import CostGraph
-from placement_gym.problem.costs.rooflines import check_kind
 from placement_gym.problem.costs.table import CostTable
 
 SCALES = {"published": 1.0, "published-x1000": 1000.0}

@@ -17,7 +17,7 @@ from placement_gym.base import IntArray, UserError
 from placement_gym.models import ModelSpec, load_model
 from placement_gym.problem import Placement
 from placement_gym.workloads import Conversation, PhasedRun, draw
-from placement_gym.workloads.phased import PhasedRequest
+from placement_gym.workloads.runs import PhasedRequest
 
 SCENARIO = "chat-6-8"
 

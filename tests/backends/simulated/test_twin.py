@@ -265,7 +265,7 @@ def test_a_limit_counts_weights_or_live_outputs_or_both(memory: str, schedule: s
     assert on_the_gpu(need, schedule=schedule, memory=memory).feasible
     refused = on_the_gpu(need - 1, schedule=schedule, memory=memory)
     assert not refused.feasible
-    assert "GPU holds" in refused.error
+    assert "GPU would hold" in refused.error
     assert on_the_gpu(0, schedule=schedule, memory="off").feasible
 
 

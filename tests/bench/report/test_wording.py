@@ -165,6 +165,11 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     ("error", "words"),
     [
         ("CPU_FAST holds 51.1 MB, not 102.1", "does not fit, 51 of 102 MB"),
+        ("GPU would hold 102.1 MB, above its limit of 51.1 MB", "does not fit, 51 of 102 MB"),
+        (
+            "A and B would hold 4.2 kB, above the limit of memory pool 'x', 64 B",
+            "does not fit, 64 B of 4.2 kB",
+        ),
         ("GPU holds 0.3 MB, not 12.5", "does not fit, 0.3 of 12 MB"),
         ("GPU holds 0.3 MB, not 12.5 MB", "does not fit, 0.3 of 12 MB"),
         ("GPU holds 4.2 kB, not 12.5 MB", "does not fit, 4.2 kB of 12 MB"),

@@ -56,7 +56,7 @@ def test_the_environment_is_as_it_was_afterwards(tmp_path: Path) -> None:
 def test_a_fixed_choice_is_not_changed(tmp_path: Path) -> None:
     bench_env = limited(tmp_path)
     row = run(bench_env, {"name": "single-device", "kwargs": {"device": "GPU"}})
-    assert "GPU holds" in row.error
+    assert "GPU would hold" in row.error
     given = {"name": "single-device", "kwargs": {"device": "GPU", "repair": True}}
     row = run(bench_env, given)
     assert row.error == ""

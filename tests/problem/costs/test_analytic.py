@@ -16,8 +16,7 @@ from placement_gym.graph import OpGraph, group
 from placement_gym.hardware import PRESETS, DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import ROOFLINES, analytic
-from placement_gym.problem.costs.analytic import PUBLISHED_MS
-from placement_gym.problem.costs.rooflines import REFERENCE_CORES
+from placement_gym.problem.costs.analytic import PUBLISHED_MS, REFERENCE_CORES
 
 CPU_GPU = ("CPU", "GPU")
 

@@ -73,7 +73,7 @@ def test_schedules_respect_support_and_limits_and_meet_the_optimum(seed: int) ->
     scheduler = ListScheduler(problem, backend.simulator)
     places, costs_ms = scheduler.schedule(draw_actions(rng, 500), rng)
     for place, cost in zip(places, costs_ms, strict=True):
-        assert problem.unsupported(place) == ""
+        assert problem.support_error(place) == ""
         assert np.isfinite(cost) == (problem.infeasibility(place.astype(np.int64)) == "")
     least = find_least_ms(backend)
     assert costs_ms.min() >= least * (1.0 - 1e-9)

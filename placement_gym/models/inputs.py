@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from numpy.typing import NDArray
 
-Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+if TYPE_CHECKING:
+    import openvino as ov
+
+InputsArgument: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
 names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
 input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
@@ -57,3 +60,24 @@ def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         return dict(kwargs)
     others = {name: value for name, value in kwargs.items() if name != SIZES}
     return {**others, "inputs": {SIZES: kwargs[SIZES]}}
+
+
+def read_own(model: ov.Model, given: InputsArgument | None, complete: bool = False) -> OwnInputs:
+    """Read the user's inputs and check them against the inputs of a model.
+
+    Args:
+        model: The model.
+        given: The inputs; None for none.
+        complete: Require all inputs of the model.
+
+    Raises:
+        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
+            shape: the message lists all of them, with the inputs of the model.
+    """
+    if given is None:
+        return OwnInputs()
+    if states_sizes(given):
+        return OwnInputs(sizes=given[SIZES], stated=True)
+    from placement_gym.models.own_inputs import read_samples
+
+    return OwnInputs(*read_samples(model, given, complete))

@@ -149,7 +149,7 @@ def test_a_pool_has_one_limit_that_one_device_may_state() -> None:
     assert problem.tight_pools == ("host",)
     assert problem.infeasibility(np.array([0, 1, 2, 2])) == ""
     assert problem.infeasibility(np.array([0, 1, 1, 2])) == (
-        "CPU and GPU hold 500 B, not 600 B (memory pool 'host')"
+        "CPU and GPU would hold 600 B, above the limit of memory pool 'host', 500 B"
     )
 
 

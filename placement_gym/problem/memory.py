@@ -1,0 +1,158 @@
+"""Memory: groups of devices that share it, tensors that are too large at once, and free memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import OpGraph, Units
+from placement_gym.hardware import DeviceSpec
+
+if TYPE_CHECKING:
+    from placement_gym.problem.problem import Problem
+
+BYTES_OF_TYPE = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
+"""Bytes of an element by OpenVINO's name of its type; other types have four."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryGroups:
+    """Groups of devices that share memory, and the limit of each group.
+
+    Attributes:
+        of_device: (n_devices,) group of each device; without pools its own index.
+        limits_bytes: (n_groups,) float64 bytes that fit, infinite without a limit.
+    """
+
+    of_device: IntArray
+    limits_bytes: FloatArray
+
+    @classmethod
+    def from_devices(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
+        """Group devices by ``memory_pool``; a limit may be a share of ``model_bytes``."""
+        keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
+        distinct = list(dict.fromkeys(keys))
+        of_device = np.array([distinct.index(key) for key in keys], dtype=np.int64)
+        limits = np.full(len(distinct), np.inf)
+        np.minimum.at(limits, of_device, [device.limit_bytes(model_bytes) for device in devices])
+        return cls(of_device, limits)
+
+    @cached_property
+    def limited(self) -> IntArray:
+        """(n_limited,) the groups that have a limit."""
+        return np.flatnonzero(np.isfinite(self.limits_bytes))
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """(n_devices,) the first device of each device's group, its index in kernels."""
+        _, first = np.unique(self.of_device, return_index=True)
+        owner: IntArray = first[self.of_device].astype(np.int64)
+        return owner
+
+    @cached_property
+    def shared(self) -> BoolArray:
+        """(n_devices, n_devices) bool, whether two devices share memory."""
+        return np.equal.outer(self.of_device, self.of_device)
+
+    def members(self, group: int) -> IntArray:
+        """Return the devices of a group."""
+        return np.flatnonzero(self.of_device == group)
+
+    def held(self, used: NDArray[np.number]) -> FloatArray:
+        """(..., n_groups) bytes in each group, from (..., n_devices) bytes on each device."""
+        if len(self.limits_bytes) == len(self.of_device):
+            return used.astype(np.float64)
+        member = self.of_device[:, None] == np.arange(len(self.limits_bytes))
+        group_bytes: FloatArray = used.astype(np.float64) @ member
+        return group_bytes
+
+    def excess(self, used: NDArray[np.number]) -> FloatArray:
+        """(..., n_groups) bytes beyond the limits, from (..., n_devices) bytes on each device."""
+        excess: FloatArray = np.maximum(self.held(used) - self.limits_bytes, 0.0)
+        return excess
+
+    def excess_shares(self, used: NDArray[np.number]) -> FloatArray:
+        """(k,) share of (k, n_devices) bytes that is beyond the limits."""
+        excess = self.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
+        return shares
+
+
+def fits_allocations(units: Units, device: DeviceSpec) -> BoolArray:
+    """(n_units,) bool: the device allocates each tensor that the unit reads, makes or holds.
+
+    A device that computes in f16 may store f32 in half of the bytes: only tensors that never fit
+    are excluded here, and the device itself refuses others.
+    """
+    fits = np.ones(len(units), dtype=np.bool_)
+    if device.allocation_bytes is None:
+        return fits
+    shrink = 2.0 if device.precision == "f16" else 1.0
+    too_large = find_largest_bytes(units.graph) / shrink > device.allocation_bytes
+    fits[units.of_operator[too_large]] = False
+    return fits
+
+
+def find_largest_bytes(graph: OpGraph) -> FloatArray:
+    """(n_operators,) bytes of the largest tensor that each reads, makes, or holds as weights."""
+    types = zip(graph.shapes, graph.element_types, strict=True)
+    largest = np.array(
+        [prod(shape) * BYTES_OF_TYPE.get(element_type, 4) for shape, element_type in types],
+        np.float64,
+    )
+    # A state is stored in separate tensors, which no single allocation with the weights holds.
+    state = 0 if graph.state_bytes is None else graph.state_bytes
+    np.maximum(largest, graph.weight_bytes - state, out=largest)
+    tensors = graph.tensors
+    tensor, reader = tensors.readings()
+    size_bytes = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
+    np.maximum.at(largest, reader, size_bytes[tensor])
+    return largest
+
+
+def free_memory_mask(
+    problem: Problem, assignment: IntArray, visited: BoolArray, unit: int
+) -> BoolArray:
+    """(n_devices,) bool, the devices that support a unit and have enough free memory.
+
+    A placement that is made under these masks fits if there is a device without a limit; otherwise
+    the units that come last may find no device with enough memory. The mask then leaves the one
+    with the most.
+
+    Args:
+        problem: Units, devices and limits.
+        assignment: (n_units,) devices; those of units that are not visited do not count.
+        visited: (n_units,) bool, the units that are placed.
+        unit: The unit to place; its bytes on its present device do not count.
+    """
+    others = visited.astype(np.bool_)
+    others[unit] = False
+    bytes_of_unit = np.where(others, problem.unit_bytes, 0.0)
+    bytes_of_device = np.bincount(assignment, bytes_of_unit, len(problem.devices))
+    # `shared` sums the devices of a memory pool, which have one limit together.
+    free_bytes = (
+        problem.limits_bytes - bytes_of_device @ problem.memory.shared - problem.unit_bytes[unit]
+    )
+    return mask_by_room(problem.supported[unit], free_bytes)
+
+
+def mask_by_room(supported: BoolArray, free_bytes: FloatArray) -> BoolArray:
+    """(..., n_devices) bool, devices with enough memory, or the one with the most if none has.
+
+    Args:
+        supported: (..., n_devices) bool, devices that run the unit.
+        free_bytes: (..., n_devices) memory that is left after the unit, negative beyond a limit.
+    """
+    # A mask must allow something: where nothing fits, the device with the most free memory exceeds
+    # its limit by the fewest bytes, which the reward of an infeasible placement reflects.
+    fits = supported & (free_bytes >= 0.0)
+    roomiest = np.where(supported, free_bytes, -np.inf).argmax(axis=-1)
+    is_roomiest = np.arange(free_bytes.shape[-1]) == roomiest[..., None]
+    return np.where(fits.any(axis=-1, keepdims=True), fits, is_roomiest)
