@@ -25,7 +25,7 @@ import placement_gym
 from placement_gym.backends import Backend
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, explain_removal, to_plain
-from placement_gym.bench.known import find_best_known, identify
+from placement_gym.bench import find_best_known, identify
 from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.provenance import origin

@@ -3,7 +3,7 @@
     python benchmarks/known.py results/mine            # placements of a folder's rows
     python benchmarks/known.py --time-limit 60         # lower bounds of all values again
 
-Writes ``placement_gym/bench/known/values.json``. A placement counts only if the simulator computes
+Writes ``placement_gym/bench/studies/best_known.json``. A placement counts only if the simulator computes
 the latency that its row states, in an environment that is made again from the row. A new problem,
 or one whose bound a placement refutes, also gets a lower bound, whose solver may find a better
 placement still.

@@ -29,7 +29,7 @@ from placement_gym.bench.report.comparison import FILE as COMPARISON
 from placement_gym.bench.report.comparison import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
-from placement_gym.bench.run import ROWS, load_rows, load_runs
+from placement_gym.bench.run import ROWS, load_runs
 from placement_gym.bench.study import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.envs.online import PlanTable
@@ -108,7 +108,7 @@ def read_study(path: Path) -> None:
 
 
 def read_rows(path: Path) -> None:
-    load_rows(path)
+    load_runs(path)
     for row in load_runs(path.parent):
         json.loads(row["problem"])
 

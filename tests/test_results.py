@@ -15,7 +15,7 @@ import pytest
 
 from agents import AGENTS
 from placement_gym.base import explain_removal
-from placement_gym.bench.run import AgentSpec, read_rows
+from placement_gym.bench.run import AgentSpec, read_runs
 from placement_gym.bench.study import Study, check_rows, describe_older, read_columns, validate
 from placement_gym.bench.study.row_checks import OF_STUDIES, find_missing_columns
 from placement_gym.problem import parse_assignment
@@ -146,7 +146,7 @@ def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
         rf"\d+ of {len(rows)} rows are of an older schema: \d+ have", older
     )
     if file in OF_STUDIES_FILES:
-        assert read_rows(file)[1] == []
+        assert read_runs(file)[1] == []
     else:
         assert [*validate(file)] == []
 
@@ -264,7 +264,7 @@ def test_the_last_evaluation_of_a_learner_is_its_greedy_placement(figures: Modul
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("file", OF_STUDIES_FILES, ids=lambda file: str(file.relative_to(RESULTS)))
 def test_published_rows_of_studies_replay(file: Path) -> None:
-    rows = [row for row in read_rows(file)[0] if row["env"].startswith("DevicePlacementSim")]
+    rows = [row for row in read_runs(file)[0] if row["env"].startswith("DevicePlacementSim")]
     built_in = [row for row in rows if "/" not in row["env_kwargs"]["model"]]
     replayed = built_in[:: max(len(built_in) // 10, 1)][:10]
     errors = [found.error for found in check_rows(replayed, quiet=True) if found.error]

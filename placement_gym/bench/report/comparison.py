@@ -52,27 +52,26 @@ TITLE_LETTERS = 92
 """Length of a note up to which it is printed on pictures; longer ones are next to the table."""
 COLUMNS = (
     Column("agent", text=True),
-    Column("seed", spare=3),
-    Column("ms", meaning="median of the finalist, measured again after the search"),
-    Column("p90", spare=7, meaning="90th percentile of the same"),
+    Column("seed", spare=2),
+    Column("ms", meaning="measured again"),
+    Column("p90", spare=6, meaning="90th percentile"),
     Column("gap", meaning=GAP),
-    Column("x ref", spare=6, meaning="speed-up over the reference device"),
-    Column("x best single", meaning="speed-up over the best single device"),
-    Column(
-        "faster",
-        meaning="whether it beats the best single device by more than the noise, doubtful if its "
-        "measurement decides nothing",
-    ),
-    Column("subm.", spare=2, meaning="submodels that the engine made (expected, if different)"),
-    Column("evals", spare=1, meaning="placements evaluated in the search"),
-    Column("infeas.", spare=5, meaning=INFEASIBLE),
-    Column("wall s", spare=4, meaning="seconds of the search"),
+    Column("x ref", spare=5, meaning="speed-up over the reference"),
+    Column("x best single", meaning="speed-up"),
+    Column("faster"),
+    Column("subm.", spare=3, meaning="submodels made (expected)"),
+    Column("evals", spare=1),
+    Column("infeas.", spare=4, meaning=INFEASIBLE),
+    Column("wall s", spare=4, meaning="of the search"),
 )
-LEGEND = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
+"""Those without a meaning need none; the legend of the shown ones has one line on 80 columns."""
+SHOWN = ("agent", "seed", "ms", "gap", "x best single", "faster", "evals")
+"""Columns that a terminal shows, the others if asked."""
+MAX_FAILURES = 5
+"""Failed runs that a terminal names, the others if asked. Hand-tuned."""
 
 
 def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
-    """A result row as cells by column."""
     empty_cells = dict.fromkeys(
         ("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-"
     )
@@ -90,18 +89,12 @@ def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
         }
         if known.one_device_holds_the_model:
             line["x best single"] = format_ratio(row["speedup_vs_best_single"], row["noise"])
-            line["faster"] = format_verdict(row)
+            undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
+            line["faster"] = "doubtful" if undecided else row["beats_best_single"]
     return line | summarize_effort([row])
 
 
-def format_verdict(row: Json) -> str:
-    """Format whether a row beats the best single device, which is never faster than itself."""
-    undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
-    return "doubtful" if undecided else str(row["beats_best_single"])
-
-
 def heading(document: Document) -> str:
-    """Model, devices, environment and reference in one line."""
     return (
         f"{document['model']} on {', '.join(document['devices'])} ({document['env']}), "
         f"{document['n_units']} units, reference {document['reference']}"
@@ -109,7 +102,6 @@ def heading(document: Document) -> str:
 
 
 def conclusion(document: Document) -> str:
-    """One sentence that answers the user's question."""
     interrupted = "Interrupted; rerun the command to continue. " if document["interrupted"] else ""
     return interrupted + str(document["verdict"])
 
@@ -130,7 +122,7 @@ def list_lines(document: Document) -> Iterator[tuple[dict[str, str], str]]:
         yield {"agent": name, "ms": f"{value:.2f}"}, "dim"
 
 
-def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
+def describe_run(row: Json, one_device_holds_the_model: bool) -> str:
     """The result of a run in one line, printed as it ends."""
     seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
@@ -146,24 +138,31 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     )
 
 
-def comparison_table(document: Document) -> Group:
-    """The table that the command prints, with notes, failures and the verdict."""
-    table, rows = FittedTable(COLUMNS, heading(document)), document["rows"]
+def comparison_table(document: Document, verbose: bool = False) -> Group:
+    """Make the table that the command prints, with notes, failures and the verdict.
+
+    Args:
+        document: What ``compare`` returns.
+        verbose: Whether to show all columns and failures, where they fit, not the main ones.
+    """
+    columns = [column for column in COLUMNS if verbose or column.name in SHOWN]
+    table, rows = FittedTable(columns, heading(document)), document["rows"]
     for line, style in list_lines(document):
         table.add_cells(line, style=style)
     notes = [*document["notes"], *filter(None, [document["replaced"]])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
     # Devices that are too small are no faults.
-    failures = [
-        FittedText(explain_failure(row), "" if exceeds_memory(row) else "red")
-        for row in rows
-        if row["error"]
-    ]
+    failures = {
+        explain_failure(row): "" if exceeds_memory(row) else "red" for row in rows if row["error"]
+    }
+    named = [*failures.items()][: None if verbose else MAX_FAILURES]
+    if more := len(failures) - len(named):
+        named.append((f"and {more} more failures; -v names all", "red"))
     return Group(
         *(FittedText(note, style="yellow") for note in notes),
         table,
-        *failures,
+        *(FittedText(failure, style) for failure, style in named),
         *(FittedText(line, style="yellow") for line in list_remarks(rows)),
         FittedText(conclusion(document)),
     )
@@ -172,12 +171,13 @@ def comparison_table(document: Document) -> Group:
 def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
     rows = document["rows"]
+    legend = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
     failures = [explain_failure(row) for row in rows if row["error"]]
     parts = [
         format_heading(heading(document), 1),
         *map(format_bold, document["notes"]),
         format_table([line for line, _ in list_lines(document)]),
-        *map(escape_paragraph, [LEGEND, *failures, *list_remarks(rows), conclusion(document)]),
+        *map(escape_paragraph, [legend, *failures, *list_remarks(rows), conclusion(document)]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -204,11 +204,7 @@ def write_comparison(
 ) -> None:
     """Write pictures, ``comparison.json`` and ``table.md``; what cannot be drawn becomes a note.
 
-    Args:
-        bench_env: Where the runs were.
-        document: The comparison, which gets notes and what was written.
-        new: Keys of runs whose placements were not drawn before.
-        folder: Where.
+    Placements of runs with ``new`` keys are drawn again.
     """
     short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
     runs = draw_runs(document, "\n".join([heading(document), *short]), folder)
@@ -221,7 +217,6 @@ def write_comparison(
 
 
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
-    """Write the finalist of a row as a placement file, if there is one."""
     if row["placement"] is None:
         return
     base = bench_env.base

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.base import FloatArray, UserError
-from placement_gym.bench.known import is_trivial
+from placement_gym.bench import is_trivial
 from placement_gym.bench.report.known_latencies import (
     KnownLatencies,
     find_recorded,

@@ -27,10 +27,8 @@ from .rows import Json as Json
 from .rows import append_row as append_row
 from .rows import group_by as group_by
 from .rows import list_files as list_files
-from .rows import load_rows as load_rows
 from .rows import load_runs as load_runs
 from .rows import lock_folder as lock_folder
-from .rows import read_rows as read_rows
 from .rows import read_runs as read_runs
 from .rows import remove_rows as remove_rows
 from .rows import unpack as unpack

@@ -24,8 +24,7 @@ class Task:
         kwargs: Given to the agent's factory.
         env: Id of the environment.
         env_kwargs: Arguments of ``gym.make`` other than model and devices.
-        model: As for ``gym.make``.
-        devices: As for ``gym.make``.
+        model, devices: As for ``gym.make``.
         seed: Seed of agent and environment.
         budget: Evaluations allowed.
         score_on: Where the finalist is scored a second time: ``env`` and the arguments of
@@ -91,19 +90,17 @@ class Task:
 def expand_variables(path: str) -> str:
     """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
 
-    A variable has to name a folder or a file: no other value, such as a password, gets into the
-    path and so into messages.
-
     Raises:
-        UserError: A variable is not set, or names neither.
+        UserError: A variable is not set, or names neither a folder nor a file: no other value, such
+            as a password, gets into the path and so into messages.
     """
     for name in VARIABLE.findall(path):
-        if name not in os.environ:
-            raise UserError(f"the study reads {path!r}: set the variable {name} first")
-        if not is_path(os.environ[name]):
-            raise UserError(
-                f"the study reads {path!r}: the variable {name} has to name a folder or a file"
-            )
+        remedy = f"set the variable {name} first"
+        if is_path(os.environ.get(name, "")):
+            continue
+        if name in os.environ:
+            remedy = f"the variable {name} has to name a folder or a file"
+        raise UserError(f"the study reads {path!r}: {remedy}")
     return os.path.expandvars(path)
 
 
@@ -125,11 +122,9 @@ def describe_devices(devices: Any) -> str:
         return "the default devices"
     if not isinstance(devices, Sequence) or isinstance(devices, str):
         return str(devices)
-    return "+".join(_describe_device(device) for device in devices)
-
-
-def _describe_device(device: Any) -> str:
-    if not isinstance(device, Mapping):
-        return str(device)
-    share = device.get("weight_share")
-    return f"{device['name']}@{share}" if share is not None else str(device["name"])
+    names = []
+    for device in devices:
+        values = device if isinstance(device, Mapping) else {"name": device}
+        share = values.get("weight_share")
+        names.append(f"{values['name']}" + (f"@{share}" if share is not None else ""))
+    return "+".join(names)
