@@ -28,7 +28,7 @@ from placement_gym.base import IntArray, explain_removal, to_plain
 from placement_gym.bench import find_best_known, identify
 from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.run.provenance import origin
+from placement_gym.bench.run.row_schema import origin
 from placement_gym.bench.run.rows import append_line, cut_torn_line
 from placement_gym.envs import DevicePlacementEnv, placement_env
 from placement_gym.hardware import make_devices

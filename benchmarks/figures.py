@@ -35,7 +35,7 @@ from summaries import Tables, group_by, make_table
 
 from placement_gym.bench.report import StudyResults
 from placement_gym.bench.report.known_latencies import find_recorded
-from placement_gym.bench.report.overview import summarize_agents
+from placement_gym.bench.report.study import summarize_agents
 from placement_gym.bench.study import Study
 
 FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)

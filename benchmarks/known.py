@@ -3,7 +3,7 @@
     python benchmarks/known.py results/mine            # placements of a folder's rows
     python benchmarks/known.py --time-limit 60         # lower bounds of all values again
 
-Writes ``placement_gym/bench/studies/best_known.json``. A placement counts only if the simulator computes
+Writes ``bench/studies/best_known.json``. A placement counts only if the simulator computes
 the latency that its row states, in an environment that is made again from the row. A new problem,
 or one whose bound a placement refutes, also gets a lower bound, whose solver may find a better
 placement still.
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from common import make_parser
+from placement_gym.bench.known.best_known import save_values
 
 from placement_gym.backends import SingleDeviceResults
 from placement_gym.backends.simulated import SimulatedBackend
@@ -33,7 +34,6 @@ from placement_gym.bench.known import (
     load_values,
     name_problem,
 )
-from placement_gym.bench.known.best_known import save_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
 from placement_gym.bench.run import (
     ROWS,
@@ -44,7 +44,7 @@ from placement_gym.bench.run import (
     expand_variables,
     load_runs,
 )
-from placement_gym.bench.run.provenance import git_commit
+from placement_gym.bench.run.row_schema import git_commit
 from placement_gym.problem import parse_assignment
 from placement_gym.solvers import ROUNDING, TOLERANCE, lower_bound
 

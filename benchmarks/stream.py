@@ -19,7 +19,7 @@ from common import Row, combine, run_benchmark
 from stream_arms import TIMES_MS, WRONG, Arm, list_arms, list_rules
 from summaries import Tables, first, group_by, interval, pivot, tabulate
 
-from placement_gym.bench.run.provenance import git_commit
+from placement_gym.bench.run.row_schema import git_commit
 from placement_gym.envs import StreamEnv
 from placement_gym.version import VERSION
 

@@ -112,7 +112,6 @@ def list_changed_axes(semantics: Semantics) -> dict[str, Any]:
 
 
 def digest(text: str) -> str:
-    """Sixteen hex digits of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -165,7 +164,6 @@ class BestKnown:
 
     @property
     def assignment(self) -> IntArray:
-        """(n_units,) device indices."""
         return np.array([int(digit, 36) for digit in self.placement], dtype=np.int64)
 
     @classmethod

@@ -169,7 +169,6 @@ def comparison_table(document: Document, verbose: bool = False) -> Group:
 
 
 def format_markdown(document: Document) -> str:
-    """The same table as Markdown."""
     rows = document["rows"]
     legend = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
     failures = [explain_failure(row) for row in rows if row["error"]]

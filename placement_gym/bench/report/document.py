@@ -16,12 +16,10 @@ NUMBER = re.compile(r"[-≤±]? ?\.?\d")
 
 
 def format_heading(text: str, level: int = 2) -> str:
-    """A heading; level 1 is the title."""
     return f"{'#' * level} {escape_markdown(text)}"
 
 
 def format_bold(text: str) -> str:
-    """A paragraph that is the summary, or needs attention."""
     return f"**{escape_paragraph(text)}**"
 
 

@@ -37,7 +37,7 @@ BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
 def rank_agents(results: StudyResults) -> list[str]:
-    """Agents with at least one score, best first."""
+    """Agents with a score, best first."""
     return [agent for agent in results.ranking if (results.scores(agent) > 0).any()]
 
 
@@ -119,7 +119,6 @@ def draw_curves(results: StudyResults) -> Figure:
 
 
 def draw_line(axes: Axes, x: FloatArray, curve: Curve, agent: str, look: Look) -> None:
-    """Draw an agent's line over (n,) positions, with its interval if the line is coloured."""
     value, low, high = curve
     axes.plot(x, value, label=REST if look.rest else escape_figure_text(agent), **look.line)
     if not look.rest:
@@ -154,10 +153,11 @@ def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator
 
 
 def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]:
-    """Return what no placement exceeds, by name, as a speed-up over a latency."""
-    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
-    ratios = {name: base_ms / value for name, value in values.items() if value}
-    return dict([*ratios.items()][:1])
+    """What no placement exceeds, by name, as a speed-up over a latency."""
+    for name in ("optimum", "bound"):
+        if limit_ms := document[f"{name}_ms"]:
+            return {name: base_ms / limit_ms}
+    return {}
 
 
 def name_seeds(rows: Sequence[Json]) -> list[Json]:
@@ -171,7 +171,6 @@ def name_seeds(rows: Sequence[Json]) -> list[Json]:
 
 
 def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
-    """The finalist of a row on its graph."""
     problem, result = bench_env.base.problem, "failed"
     if row["latency_ms"] is not None:
         result = f"{row['latency_ms']:.4g} ms"

@@ -29,10 +29,7 @@ from placement_gym.bench.study import TEST
 from placement_gym.solvers import ROUNDING
 
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
-DRIFT_NOTE = (
-    "Latencies were measured at different moments and are corrected for drift: each is the median "
-    "of the device it was measured with, over all runs, divided by its speed-up over that device."
-)
+DRIFT_NOTE = "Latencies are corrected for drift, by the device that each was measured with."
 
 
 def correct_drift(rows: Sequence[Json]) -> list[Json]:
@@ -42,24 +39,22 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
     that was measured in the same interleaved run, so that each latency becomes the median of that
     device's divided by its speed-up. Simulated latencies do not change.
     """
-    return [row for own in group_by("problem", rows).values() for row in _correct_problem(own)]
-
-
-def _correct_problem(rows: Sequence[Json]) -> list[Json]:
-    alone_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    reference_ms = median_device_ms(rows, "latency_ms", "speedup")
-    elsewhere_ms = median_device_ms(rows, "scored_ms", "scored_speedup")
-    devices = (
-        ("latency_ms", "speedup_vs_best_single", alone_ms),
-        ("greedy_latency_ms", "greedy_speedup", reference_ms),
-        ("scored_ms", "scored_speedup", elsewhere_ms),
-    )
     corrected = []
-    for row in rows:
-        new = {ms: of_ms / row[ratio] for ms, ratio, of_ms in devices if row[ms] and row[ratio]}
-        if row.get("latency_p90_ms") and "latency_ms" in new:
-            new["latency_p90_ms"] = row["latency_p90_ms"] * new["latency_ms"] / row["latency_ms"]
-        corrected.append(row | new)
+    for own in group_by("problem", rows).values():
+        alone_ms = median_device_ms(own, "latency_ms", "speedup_vs_best_single")
+        reference_ms = median_device_ms(own, "latency_ms", "speedup")
+        elsewhere_ms = median_device_ms(own, "scored_ms", "scored_speedup")
+        devices = (
+            ("latency_ms", "speedup_vs_best_single", alone_ms),
+            ("greedy_latency_ms", "greedy_speedup", reference_ms),
+            ("scored_ms", "scored_speedup", elsewhere_ms),
+        )
+        for row in own:
+            new = {ms: of_ms / row[ratio] for ms, ratio, of_ms in devices if row[ms] and row[ratio]}
+            if row.get("latency_p90_ms") and "latency_ms" in new:
+                factor = new["latency_ms"] / row["latency_ms"]
+                new["latency_p90_ms"] = row["latency_p90_ms"] * factor
+            corrected.append(row | new)
     return corrected
 
 
@@ -99,12 +94,9 @@ def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> Score
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """Rows, by problem, agent and seed.
+    """Rows, corrected for drift, by problem, agent and seed.
 
-    Attributes:
-        rows: Rows of the results file, corrected for drift.
-        known: Known latencies of each problem.
-        roles: What each problem is for: ``"test"`` if it is not named.
+    Problems that ``roles`` do not name are for tests.
     """
 
     rows: Sequence[Json]
@@ -113,9 +105,7 @@ class StudyResults:
 
     @classmethod
     def load(cls, folder: str | Path) -> StudyResults:
-        """Read the results of a folder, corrected for drift, with the best known values.
-
-        Optima and bounds of other problems are not computed.
+        """Read the results of a folder with the best known values; optima are not computed.
 
         Raises:
             UserError: The folder has no results.
@@ -126,7 +116,6 @@ class StudyResults:
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
-        """The results on some of the problems."""
         return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
 
     def role(self, problem: str) -> str:
@@ -147,20 +136,16 @@ class StudyResults:
 
     @cached_property
     def agents(self) -> list[str]:
-        """Labels, in the study's order."""
         return list(dict.fromkeys(row["label"] for row in self.rows))
 
     @cached_property
     def seeds(self) -> list[int]:
         return sorted({row["seed"] for row in self.rows})
 
-    def of(self, agent: str, problem: str) -> list[Json]:
-        """The runs of an agent on a problem."""
-        return [row for row in self.rows if (row["label"], row["problem"]) == (agent, problem)]
-
-    def rows_of(self, agent: str) -> list[Json]:
-        """All runs of an agent."""
-        return [row for row in self.rows if row["label"] == agent]
+    def rows_of(self, agent: str, problem: str = "") -> list[Json]:
+        """The runs of an agent, on one problem or on all."""
+        rows = [row for row in self.rows if row["label"] == agent]
+        return [row for row in rows if problem in ("", row["problem"])]
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -181,7 +166,6 @@ class StudyResults:
         return any(row["scored_ms"] for row in self.rows)
 
     def known_of(self, problem: str) -> KnownLatencies:
-        """The known latencies of a problem."""
         return self.known.get(problem, KnownLatencies())
 
     @cached_property
@@ -210,11 +194,9 @@ class StudyResults:
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.
+        """(n_seeds, n_problems) lowest known latency over the run's; see ``stats``.
 
-        Args:
-            agent: Its label.
-            field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
+        ``field`` is ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
         best_ms = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
@@ -253,12 +235,9 @@ class StudyResults:
         return [self.agents[place] for place in np.argsort(-means, kind="stable")]
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
-        """(runs, len(grid)) best score so far; 0 before the first feasible placement.
+        """(runs, len(grid)) best score so far on a grid of evaluations (axis 0) or seconds (1).
 
-        Args:
-            agent: Its label.
-            grid: Evaluations or seconds.
-            axis: 0 for evaluations, 1 for seconds.
+        It is 0 before the first feasible placement.
         """
         curves = []
         for row in self.rows_of(agent):

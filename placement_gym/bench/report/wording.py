@@ -132,7 +132,6 @@ def describe_start(start: str) -> str:
 
 
 def remark_on(row: Mapping[str, Any]) -> str:
-    """What is remarkable about a run, to follow its result."""
     stopped = f"; stopped by itself, the budget was {row['budget']}" if row.get("stopped") else ""
     start = row.get("start", "")
     return stopped + (f"; the answer is its start, {describe_start(start)}" if start else "")

@@ -18,9 +18,9 @@ from .environment import BenchEnv as BenchEnv
 from .environment import BenchEnvs as BenchEnvs
 from .environment import is_measured as is_measured
 from .environment import make_portable as make_portable
-from .provenance import host as host
-from .provenance import versions as versions
 from .row_schema import Row as Row
+from .row_schema import host as host
+from .row_schema import versions as versions
 from .rows import PACKED_ROWS as PACKED_ROWS
 from .rows import ROWS as ROWS
 from .rows import Json as Json

@@ -77,7 +77,6 @@ class AgentSpec:
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
-        """The options of its factory."""
         return {key: value for key, value in self.kwargs.items() if key != REPAIR}
 
     @classmethod
@@ -141,7 +140,6 @@ class AgentSpec:
 
 
 def is_agent(agent: Any) -> bool:
-    """Return whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 
@@ -197,7 +195,6 @@ def find_modules_in(folder: str | Path) -> None:
 
 
 def registered_agents() -> dict[str, str]:
-    """Name -> ``"module:attribute"``."""
     agents: dict[str, str] = load_bundled("agents:AGENTS")
     return agents
 

@@ -162,8 +162,6 @@ def unpack(path: Path) -> bytes:
     return unpacked
 
 
-
-
 def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
     """The rows of each value of a field, as of ``"problem"`` or ``"label"``, in their order."""
     groups: dict[str, list[AnyRow]] = {}

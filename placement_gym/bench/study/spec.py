@@ -200,7 +200,6 @@ class Study:
 
 
 def one_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
-    """A run of each problem, in their order."""
     return [*{task.problem: task for task in tasks}.values()]
 
 
@@ -258,7 +257,6 @@ def check_entries(role: str, entries: Any) -> Sequence[Any]:
 
 
 def matches(entry: Any, task: Task) -> bool:
-    """Return whether an entry of a role means the problem of a task."""
     if isinstance(entry, Mapping):
         return entry["devices"] == task.devices and matches(entry["model"], task)
     parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)

@@ -67,9 +67,7 @@ def test_a_fixed_choice_is_not_changed() -> None:
 @pytest.mark.parametrize(
     "kwargs", [{"repair": False}, {"schedule": "placeto"}, {"schedule": {"memory": "off"}}]
 )
-def test_the_environment_decides_where_the_agent_does_not(
-    kwargs: dict[str, Any]
-) -> None:
+def test_the_environment_decides_where_the_agent_does_not(kwargs: dict[str, Any]) -> None:
     assert run(limited(**kwargs), "random").repaired == 0
 
 
