@@ -20,7 +20,7 @@ from placement_gym.view.figures import (
     COLOURS,
     REST,
     WITHIN,
-    Look,
+    add_legend,
     choose_looks,
     draw_best_so_far,
     draw_comparison,
@@ -85,7 +85,7 @@ def draw_profiles(results: StudyResults) -> Figure:
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, N_CURVE_POINTS)
     for agent, look in choose_looks(agents).items():
         profile = performance_profile(results.scores(agent), thresholds)
-        draw_line(axes, thresholds, profile, agent, look)
+        draw_line(axes, thresholds, profile, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(figure, axes)
@@ -109,7 +109,7 @@ def draw_curves(results: StudyResults) -> Figure:
             rows = results.rows_of(agent)
             problem = np.array([results.problems.index(row["problem"]) for row in rows])
             curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
-            draw_line(axes, grid, curve, agent, look)
+            draw_line(axes, grid, curve, look)
         axes.set(xscale="log", xlabel=label)
         number_axis(axes)
         axes.spines[["top", "right"]].set_visible(False)
@@ -118,19 +118,11 @@ def draw_curves(results: StudyResults) -> Figure:
     return figure
 
 
-def draw_line(axes: Axes, x: FloatArray, curve: Curve, agent: str, look: Look) -> None:
+def draw_line(axes: Axes, x: FloatArray, curve: Curve, look: Mapping[str, Any]) -> None:
     value, low, high = curve
-    axes.plot(x, value, label=REST if look.rest else escape_figure_text(agent), **look.line)
-    if not look.rest:
-        axes.fill_between(x, low, high, color=look.line["color"], **BAND)
-
-
-def add_legend(figure: Figure, axes: Axes) -> None:
-    """Name the lines of one part of a figure next to it, the grey ones once."""
-    handles, names = axes.get_legend_handles_labels()
-    first = {name: names.index(name) for name in names}
-    visible = [handles[index] for index in first.values()]
-    figure.legend(visible, [*first], loc="outside right upper", frameon=False, fontsize=8)
+    axes.plot(x, value, **look)
+    if look["label"] != REST:
+        axes.fill_between(x, low, high, color=look["color"], **BAND)
 
 
 def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator[str]:
