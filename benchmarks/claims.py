@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import floors
 import learning
@@ -17,21 +17,15 @@ MODELS = ("resnet", "bert-8", "inception")
 """In the order in which the page has them."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Words of a page with places for numbers, and what computes these."""
 
     page: str
     text: str
     compute: Callable[[], Sequence[object]]
 
-    def say(self) -> str:
-        """The words with the numbers of the rows."""
-        return self.text.format(*self.compute())
-
 
 def read(file: str) -> tuple[Row, ...]:
-    """The rows of a file."""
     return load_rows(RESULTS / file)
 
 

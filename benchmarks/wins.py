@@ -17,7 +17,7 @@ import numpy as np
 import stream
 from common import RESULTS, Row, load_rows
 from online_trainings import LEARNERS
-from summaries import Interval, find_interval_over_problems, make_table
+from summaries import Interval, find_interval_over_problems
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -36,7 +36,6 @@ LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahea
 
 
 def of_study(rows: Iterable[Row]) -> Iterator[Run]:
-    """Runs of a study."""
     for row in rows:
         yield row["label"], row["problem"], row["seed"], row["latency_ms"]
 
@@ -99,13 +98,12 @@ class Question:
     Attributes:
         problems: The problems, in words.
         budget: What every arm may use.
-        page: Where its numbers are, relative to ``docs/results``.
-        rows: The files, relative to ``docs/results``, with a space between two.
+        page: Where its numbers are.
+        rows: The files, with a space between two.
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         together: Whether a seed is one training, which plays all problems.
-        known: Whether latencies are over the best known ones, as on the page, not over the best of
-            these runs.
+        known: Whether latencies are over the best known ones, not over the best of these runs.
     """
 
     problems: str
@@ -168,11 +166,6 @@ MOST_NAMED = 3
 """Arms that are level with the best one and named; more are counted."""
 
 
-def make_full_table() -> str:
-    """The table of the index of results."""
-    return make_table(map(answer, QUESTIONS), *HEADER)
-
-
 @cache
 def answer(question: Question) -> list[str]:
     """The cells of a question."""
@@ -201,11 +194,8 @@ def answer(question: Question) -> list[str]:
 
 def name_few(arms: Sequence[str]) -> str:
     """The names of a few arms, or how many there are."""
-    return (
-        join_words([code(arm) for arm in arms])
-        if len(arms) <= MOST_NAMED
-        else f"{len(arms)} others"
-    )
+    few = len(arms) <= MOST_NAMED
+    return join_words([code(arm) for arm in arms]) if few else f"{len(arms)} others"
 
 
 def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
@@ -220,7 +210,6 @@ def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interv
 
 
 def mean(scores: Scores) -> float:
-    """Mean over problems of the means over runs."""
     return float(np.mean([np.mean(runs) for runs in scores.values()]))
 
 
@@ -231,7 +220,6 @@ def is_learned(arm: str) -> bool:
 
 
 def first_word(arm: str) -> str:
-    """The agent's name in the label of an arm."""
     return arm.replace(",", " ").split()[0]
 
 
