@@ -18,8 +18,6 @@ MODELS = ("resnet", "bert-8", "inception")
 
 
 class Claim(NamedTuple):
-    """Words of a page with places for numbers, and what computes these."""
-
     page: str
     text: str
     compute: Callable[[], Sequence[object]]
@@ -30,7 +28,6 @@ def read(file: str) -> tuple[Row, ...]:
 
 
 def list_gains(agent: str) -> list[str]:
-    """Gains of a policy over the shortest completion at each rate, as in 0.086."""
     rows = [row for row in online.read_simulated(read("online/requests.jsonl")) if row["sees"]]
     runs = group_by(rows, "agent", "rate")
     return [

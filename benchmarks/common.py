@@ -114,9 +114,9 @@ def combine(**choices: Iterable[Any]) -> Iterator[Row]:
 
 
 def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
-    """Run the jobs that have no row yet; returns all rows of the file.
+    """Run the jobs that have no row yet, and add rows of where they ran, job and result.
 
-    Rows have the fields of the job, what ``run`` makes, and version, commit and processor.
+    Returns all rows of the file.
     """
     if path.exists() and path.suffix not in OPENERS:
         cut_torn_line(path)
@@ -135,12 +135,7 @@ def describe_run(
 ) -> Row:
     """The columns from which a run can be made again and replayed; see ``row_checks.COLUMNS``.
 
-    Args:
-        env: Where it ran, see ``describe_env``.
-        agent: Which agent ran, with its options.
-        seed: Of the agent.
-        budget: Evaluations, or a time as in ``"5 s"``.
-        meter: The backend that counted its evaluations.
+    ``env`` is as ``describe_env`` says it; the budget is evaluations, or a time as in ``"5 s"``.
     """
     found = meter.best(1)
     return {
@@ -183,7 +178,6 @@ def describe_placement(problem: Problem, assignment: IntArray) -> dict[str, str]
 
 
 def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module in a process of its own; returns its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
@@ -227,7 +221,6 @@ def load_pipeline(path: Path, hosts: int, accelerators: int) -> tuple[SimulatedB
 
 
 def best_known_ms(env: DevicePlacementEnv) -> float | None:
-    """The best known latency of the environment's problem, if there is one."""
     value = find_best_known(identify(env.backend))
     return None if value is None else value.latency_ms
 
@@ -258,12 +251,9 @@ def search(
 
 
 class Meter(BudgetedBackend):
-    """Stops when all budgets are reached; keeps the curve, and of the placements the best one.
+    """Stops when all budgets are reached, in evaluations and in this process's time from now on.
 
-    Args:
-        inner: The backend that evaluates.
-        evaluations: Budgets.
-        cpu_seconds: Budgets of this process's time from now on.
+    It keeps the curve, and of the placements the best one.
     """
 
     def __init__(
@@ -279,11 +269,7 @@ class Meter(BudgetedBackend):
         return self.n
 
     def record(self, assignment: Any, speedup: float, error: str, disturbed: bool = False) -> None:
-        """Count an evaluation; see ``BudgetedBackend.record``.
-
-        Raises:
-            BudgetReached: All budgets are.
-        """
+        """Count an evaluation; ``BudgetReached`` if all budgets are."""
         passed_s = self.cpu_s
         self.n += 1
         if not error and speedup > (self.curve[-1][2] if self.curve else 0.0):

@@ -69,7 +69,6 @@ def main() -> None:
 
 
 def fill(text: str) -> str:
-    """The text with every figure computed from its rows."""
     return FIGURE.sub(lambda found: f"{found[1]}{compute(found[2])}{found[4]}", text)
 
 
@@ -92,7 +91,6 @@ def frame(text: str) -> str:
 
 
 def show_table(tables: Tables, table: str, *files: str) -> str:
-    """One of some tables, of files of rows."""
     lines = tables[table](read(*files))
     return show(lines) if lines else frame(f"No {table}.")
 

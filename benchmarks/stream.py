@@ -30,12 +30,10 @@ ListArms = Callable[[StreamEnv], Mapping[str, Arm]]
 
 
 def list_jobs() -> Iterator[Row]:
-    """The test problems."""
     return combine(problem=StreamEnv("test", PROBLEMS).seeds)
 
 
 def place(make_arms: ListArms, problem: int) -> Row:
-    """Place a problem by each arm in turn."""
     return place_all(*prepare(make_arms), problem)
 
 
@@ -50,7 +48,6 @@ def prepare(make_arms: ListArms) -> tuple[StreamEnv, Mapping[str, Arm]]:
 
 
 def place_all(env: StreamEnv, arms: Mapping[str, Arm], problem: int) -> Row:
-    """The row of a problem."""
     found = env.find_problem(problem)
     return {
         "problem": problem,

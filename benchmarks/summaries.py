@@ -69,7 +69,6 @@ def only(describe: Describe, key: str, value: object) -> Describe:
 
 
 def first(key: str, form: str = "{}") -> Describe:
-    """The value that all rows of a group have."""
     return lambda rows: form.format(rows[0][key])
 
 

@@ -63,7 +63,6 @@ def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
 
 
 def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
-    """Generated problems with little memory."""
     for row in rows:
         if row["budget"] == budget:
             yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
@@ -77,7 +76,6 @@ def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
 
 
 def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
-    """The largest load of a device in pipelines."""
     for row in rows:
         if row["arm"] != "greedy-fill":
             yield row["arm"], row["input"], 0, row["ms"]
@@ -168,7 +166,6 @@ MOST_NAMED = 3
 
 @cache
 def answer(question: Question) -> list[str]:
-    """The cells of a question."""
     scores = question.score()
     ranked = sorted(scores, key=lambda arm: -mean(scores[arm]))
     first, *others = ranked
@@ -214,7 +211,6 @@ def mean(scores: Scores) -> float:
 
 
 def is_learned(arm: str) -> bool:
-    """Return whether an arm learns, or was trained."""
     word = first_word(arm)
     return word in POLICIES or (word in ABOUT and ABOUT[word].kind == LEARNED)
 
