@@ -42,18 +42,16 @@ def make_view_data(scene: Scene) -> Values:
 
 
 def list_devices(backend: SimulatedBackend) -> list[Values]:
-    problem, costs = backend.problem, backend.costs
+    problem, costs, limits = backend.problem, backend.costs, backend.problem.limits_bytes
     return [
         {
             "name": device.name,
             "colour": COLOURS[index % len(COLOURS)],
-            "limit": int(limit) if np.isfinite(limit) else None,
+            "limit": int(limits[index]) if np.isfinite(limits[index]) else None,
             "link_ms": round_values(costs.link_ms[index]),
             "link_ms_per_size": round_values(costs.link_ms_per_size[index]),
         }
-        for index, (device, limit) in enumerate(
-            zip(problem.devices, problem.limits_bytes, strict=True)
-        )
+        for index, device in enumerate(problem.devices)
     ]
 
 
@@ -131,10 +129,8 @@ def describe_placement(backend: SimulatedBackend, shown: DisplayedPlacement) -> 
     _, start, finish = backend.schedule(shown.assignment)
     latency_ms, n_submodels = simulator.latency_and_submodels(placement)
     transfers = schedule_transfers(simulator, placement, finish)
-    submodel = np.zeros(len(units), dtype=np.int64)
-    submodel[units.of_operator] = acyclic_submodels(
-        units.graph, shown.assignment[units.of_operator]
-    )
+    submodel, devices = np.zeros(len(units), dtype=np.int64), shown.assignment[units.of_operator]
+    submodel[units.of_operator] = acyclic_submodels(units.graph, devices)
     return {
         "label": make_printable(shown.label),
         "saved": make_printable(shown.saved),

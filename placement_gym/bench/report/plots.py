@@ -50,20 +50,12 @@ def draw_intervals(results: StudyResults) -> Figure:
     for shift, (label, field) in enumerate(fields.items()):
         height = np.arange(len(agents)) + 0.25 * shift
         value, low, high = np.array([results.estimates[agent, field] for agent in agents]).T
-        axes.errorbar(
-            value,
-            height,
-            xerr=[value - low, high - value],
-            fmt="o" if not shift else "x",
-            ms=5,
-            capsize=3,
-            color=COLOURS[shift],
-            label=f"{label}, IQM",
-        )
+        bars: dict[str, Any] = {"fmt": "ox"[shift], "ms": 5, "capsize": 3, "color": COLOURS[shift]}
+        ends = [value - low, high - value]
+        axes.errorbar(value, height, xerr=ends, label=f"{label}, IQM", **bars)
         means = [results.means[agent, field] for agent in agents]
-        axes.plot(
-            means, height, "d", ms=6, mfc="none", color=COLOURS[shift], label=f"{label}, mean"
-        )
+        name, colour = f"{label}, mean", COLOURS[shift]
+        axes.plot(means, height, "d", ms=6, mfc="none", color=colour, label=name)
     axes.set(
         yticks=np.arange(len(agents)),
         yticklabels=[escape_figure_text(agent) for agent in agents],

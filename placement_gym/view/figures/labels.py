@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -122,14 +124,9 @@ def add_key(
     ]
     if largest:
         entries.append(Line2D([], [], color=WITHIN, lw=widest, label=format_bytes(largest)))
-    figure.legend(
-        handles=entries,
-        loc="outside lower center",
-        ncols=min(ROW_ENTRIES, len(entries)),
-        columnspacing=1.4,
-        frameon=False,
-        fontsize=8,
-    )
+    style: dict[str, Any] = {"columnspacing": 1.4, "frameon": False, "fontsize": 8}
+    ncols = min(ROW_ENTRIES, len(entries))
+    figure.legend(handles=entries, loc="outside lower center", ncols=ncols, **style)
 
 
 def make_circle(label: str, colour: str, size: float) -> Line2D:

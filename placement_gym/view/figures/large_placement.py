@@ -33,14 +33,8 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
     for index in range(n_devices):
         groups = np.flatnonzero(shares[:, index])
         area = MAX_AREA_PT2 * shares[groups, index]
-        axes.scatter(
-            groups,
-            np.full(len(groups), index),
-            area,
-            COLOURS[index % len(COLOURS)],
-            zorder=2,
-            clip_on=False,
-        )
+        lane, colour = np.full(len(groups), index), COLOURS[index % len(COLOURS)]
+        axes.scatter(groups, lane, area, colour, zorder=2, clip_on=False)
     counts = np.bincount(assignment, minlength=n_devices)
     axes.set(yticks=range(n_devices), ylim=(n_devices - 0.4, -0.6), xticks=[])
     axes.set_yticklabels(
