@@ -196,11 +196,7 @@ def list_leaves(values: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def load_values(path: Path) -> list[BestKnown]:
-    """The best known values of a file.
-
-    Raises:
-        UserError: The file is damaged.
-    """
+    """The best known values of a file."""
     try:
         return [BestKnown.from_json(values) for values in json.loads(path.read_text())]
     except (KeyError, TypeError, ValueError) as error:
@@ -208,11 +204,7 @@ def load_values(path: Path) -> list[BestKnown]:
 
 
 def save_values(values: Iterable[BestKnown], path: Path) -> None:
-    """Write a JSON array with a line for each value, by name.
-
-    Raises:
-        FileError: It cannot be written; the earlier file is unchanged.
-    """
+    """Write a JSON array with a line for each value, by name."""
     ordered = sorted(values, key=lambda value: (value.name, value.identity.key))
     lines = [json.dumps(asdict(value)) for value in ordered]
     write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")

@@ -61,11 +61,7 @@ def open_scene(
 
 
 def open_runs(rows: Sequence[Json]) -> Scene:
-    """The fastest placement of each agent on one problem, and what simulates them.
-
-    Raises:
-        UserError: The model cannot be built, or the placements are not of this model.
-    """
+    """The fastest placement of each agent on one problem, and what simulates them."""
     return make_scene(find_fastest(rows, {}))
 
 

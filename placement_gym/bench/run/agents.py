@@ -66,11 +66,7 @@ class AgentSpec:
 
     @property
     def repair(self) -> bool | None:
-        """True if its placements are repaired; None without that option.
-
-        Raises:
-            UserError: The option is neither True nor False.
-        """
+        """True if its placements are repaired; None without that option."""
         if REPAIR in self.kwargs:
             check_flag(REPAIR, self.kwargs[REPAIR])
         return self.kwargs.get(REPAIR)
@@ -81,11 +77,7 @@ class AgentSpec:
 
     @classmethod
     def from_value(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
-        """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object.
-
-        Raises:
-            UserError: A mapping has other keys.
-        """
+        """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object."""
         if isinstance(agent, AgentSpec):
             return agent
         if isinstance(agent, str):
@@ -166,11 +158,7 @@ def check_objects(agents: Sequence[AgentSpec]) -> None:
 
 
 def load_agent(name: str) -> Any:
-    """Import the factory, or the agent, of a registered name or ``"module:attribute"``.
-
-    Raises:
-        UnknownAgentError: The name is unknown or cannot be imported; the message lists the names.
-    """
+    """Import the factory, or the agent, of a registered name or ``"module:attribute"``."""
     registered = registered_agents()
     target = registered.get(name, name)
     if ":" not in target:
@@ -200,11 +188,7 @@ def registered_agents() -> dict[str, str]:
 
 
 def load_bundled(target: str) -> Any:
-    """Import ``"module:attribute"`` from the package ``agents`` of this distribution.
-
-    Raises:
-        UnknownAgentError: Another package of that name hides it; the message names it.
-    """
+    """Import ``"module:attribute"`` from the package ``agents`` of this distribution."""
     find_modules_in(IMPORT_ROOT)
     try:
         return import_attribute(target)

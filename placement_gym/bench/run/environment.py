@@ -164,11 +164,7 @@ def check_decisions(env: gym.Env[Any, Any]) -> None:
 
 
 def make_portable(kwargs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Arguments of ``gym.make`` as JSON can hold them; what is in memory is saved into the folder.
-
-    Raises:
-        FileError: The folder cannot be written.
-    """
+    """Arguments of ``gym.make`` as JSON holds them; what is in memory is saved into the folder."""
     portable = {key: to_portable(value, folder) for key, value in kwargs.items() if key != "inputs"}
     inputs = kwargs.get("inputs")
     if inputs is None:

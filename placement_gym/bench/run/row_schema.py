@@ -83,11 +83,7 @@ def find_commit(file: Path) -> str | None:
 
 
 def check_problem(text: str) -> str:
-    """Return the text of a problem: environment, its arguments, model and devices as JSON.
-
-    Raises:
-        ValueError: It has another form; for schemas.
-    """
+    """Return the text of a problem: environment, its arguments, model and devices as JSON."""
     match parse_json(text):
         case [str(), dict(), str(), _]:
             return text
@@ -95,11 +91,7 @@ def check_problem(text: str) -> str:
 
 
 def check_time(text: str) -> str:
-    """Return a moment as ISO 8601 writes it.
-
-    Raises:
-        ValueError: The text has another format; for schemas.
-    """
+    """Return a moment as ISO 8601 writes it."""
     datetime.fromisoformat(text)
     return text
 

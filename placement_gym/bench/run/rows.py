@@ -128,9 +128,6 @@ def parse_row(line: bytes) -> Json:
     """Parse the row of a line; fields that it lacks, as those of earlier versions, have defaults.
 
     Key, problem and label are computed from the run, not read: they identify rows.
-
-    Raises:
-        UserError: It is not valid JSON, or a field is missing or wrong.
     """
     values = parse_json(line)
     row = check(StudyRow, values).model_dump()
@@ -139,12 +136,7 @@ def parse_row(line: bytes) -> Json:
 
 
 def unpack(path: Path) -> bytes:
-    """Read a results file, decompressed if its name ends in ``.xz`` or ``.gz``.
-
-    Raises:
-        FileError: The file cannot be read, or holds more than a study's rows.
-        UserError: A compressed file is damaged.
-    """
+    """Read a results file, decompressed if its name ends in ``.xz`` or ``.gz``."""
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix not in DECODERS:
         return content

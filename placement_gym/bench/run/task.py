@@ -64,11 +64,7 @@ class Task:
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
-        """Arguments of ``gym.make``; environment variables in the model's path are replaced.
-
-        Raises:
-            UserError: Such a variable is not set.
-        """
+        """Arguments of ``gym.make``; environment variables in the model's path are replaced."""
         return {"model": expand_variables(self.model), "devices": self.devices, **self.env_kwargs}
 
     @property
@@ -108,9 +104,6 @@ def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``gym.make`` that replay a row; variables in the model's path are replaced.
 
     An extension is left out: a row must not have code loaded.
-
-    Raises:
-        UserError: Such a variable is not set.
     """
     kwargs = {key: value for key, value in row["env_kwargs"].items() if key != "extension"}
     return {**kwargs, "model": expand_variables(str(row["env_kwargs"]["model"]))}

@@ -120,11 +120,7 @@ def run_study(
 def choose_executor(
     study: Study, name: str, workers: int | None, address: str | None, timeout_s: float | None
 ) -> tuple[str, int | None]:
-    """The executor's name and its processes, of which a measured study has one.
-
-    Raises:
-        UserError: The name is unknown, or an option does not go with it.
-    """
+    """The executor's name and its processes, of which a measured study has one."""
     check_choice("executor", name, EXECUTORS)
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
