@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import lzma
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.row_schema import origin
 from placement_gym.bench.run.rows import append_line, cut_torn_line
+from placement_gym.bench.study import read_columns
 from placement_gym.envs import DevicePlacementEnv, placement_env
 from placement_gym.hardware import make_devices
 from placement_gym.problem import Problem, assignment_hash
@@ -52,7 +51,6 @@ LARGE = 10_000
 """Units of a problem above which a row has the hash of its placement alone."""
 REMOVED_OPTIONS = {"begin_with", "runs"}
 """Options of agents, or of their policies, that version 0.4 removed."""
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -83,15 +81,12 @@ def run_benchmark(doc: str | None, parts: Mapping[str, Part]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file whose arms can still be run; none if there is no file.
+    """The rows of a file, if there is one, whose arms can still be run.
 
-    The file may be compressed. Rows of studies name their arm in another column.
+    Rows of studies name their arm in another column.
     """
-    if not path.exists():
-        return []
-    with OPENERS.get(path.suffix, open)(path, "rt") as file:
-        rows = filter(can_run, map(json.loads, file))
-        return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
+    rows = filter(can_run, read_columns(path) if path.exists() else ())
+    return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
 
 
 def can_run(row: Row) -> bool:
@@ -118,7 +113,7 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
 
     Returns all rows of the file.
     """
-    if path.exists() and path.suffix not in OPENERS:
+    if path.suffix not in (".gz", ".xz"):
         cut_torn_line(path)
     rows = read_rows(path)
     for job in jobs:
