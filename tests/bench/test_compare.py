@@ -18,7 +18,7 @@ from studies import write_rows
 import placement_gym
 from placement_gym.base import UserError
 from placement_gym.bench.comparing import find_stale, summarize
-from placement_gym.bench.report import comparison, plots
+from placement_gym.bench.report import KnownLatencies, comparison, plots
 from placement_gym.bench.run import (
     ROWS,
     AgentSpec,
@@ -179,13 +179,13 @@ def test_another_comparison_in_the_folder_says_what_it_replaces(tmp_path: Path) 
     assert "stay in results.jsonl" in str(comparison_on_terminal(other))
 
 
-def comparison_on_terminal(document: dict[str, Any]) -> str:
+def comparison_on_terminal(document: Any, width: int = 200, verbose: bool = False) -> str:
     from rich.console import Console
 
-    console = Console(width=200)
+    console = Console(width=width)
     with console.capture() as captured:
-        console.print(comparison.comparison_table(document))
-    return " ".join(captured.get().split())
+        console.print(comparison.comparison_table(document, verbose))
+    return captured.get()
 
 
 def test_the_table_shows_the_gap_to_the_proven_optimum(tmp_path: Path) -> None:
@@ -288,7 +288,25 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     disturbed = document | {"rows": [*others, window | {"interference": 0.23}]}
     assert "window: other programs took 23% of the time" in comparison_on_terminal(disturbed)
     alone = others[0] | {"warning": "the machine was busy", "beats_best_single": "no"}
-    assert comparison.format_verdict(alone) == "no"
+    assert comparison.format_row(alone, KnownLatencies())["faster"] == "no"
+
+
+def test_on_80_columns_no_row_is_torn_and_the_legend_has_one_line(tmp_path: Path) -> None:
+    agents = ["search", {"name": "random-blocks", "label": "random-blocks, long name"}]
+    document = compare(tmp_path, agents, seeds=2, devices="cpu-testbed-limited")
+    lines = comparison_on_terminal(document, 80).splitlines()
+    (legend,) = (at for at, line in enumerate(lines) if line.startswith("ms: "))
+    assert lines[legend + 1].startswith("CPU_FAST alone: does not fit")
+    labels = tuple(row["label"] for row in document["rows"])
+    rows = [line for line in lines[:legend] if line.startswith(labels)]
+    assert len(rows) == len(labels)
+    assert not [row for row in rows if not re.search(r" +(yes|no|does not fit) +\d+ *$", row)]
+    assert "wall s" not in " ".join(lines)
+    assert "wall s: of the search" in comparison_on_terminal(document, 240, verbose=True)
+    failed = [row | {"error": f"lost {n}"} for n in range(9) for row in document["rows"][:1]]
+    many = document | {"rows": failed}
+    assert "and 4 more failures; -v names all" in comparison_on_terminal(many)
+    assert "lost 8" in comparison_on_terminal(many, verbose=True)
 
 
 def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) -> None:

@@ -141,12 +141,11 @@ class Study:
         settings = (self.env_kwargs, self.score_on)
         libraries = [str(one["extension"]) for one in settings if one.get("extension")]
         logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
-        parts = {
-            f"runs its own code, {', '.join(code)}": code,
-            f"loads the library {join_words(libraries)}": libraries,
-            f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}": logs,
-        }
-        return [part for part, named in parts.items() if named]
+        return [
+            *([f"runs its own code, {', '.join(code)}"] if code else []),
+            *([f"loads the library {join_words(libraries)}"] if libraries else []),
+            *([f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}"] if logs else []),
+        ]
 
     @property
     def all_seeds(self) -> list[int]:

@@ -70,7 +70,7 @@ def test_noisy_single_devices_are_measured_again_for_every_seed(
         _ = base.reference, base.singles.best_speedups
         slower = [replace(m, latency_ms=2 * m.latency_ms) for m in before.measurements if m]
         again = SingleDeviceResults(tuple(slower), before.feasible)
-        monkeypatch.setattr(SingleDeviceResults, "of", lambda backend: again)
+        monkeypatch.setattr(SingleDeviceResults, "from_backend", lambda backend: again)
         monkeypatch.setattr(BenchEnv, "measured", property(lambda _: measured))
         bench_env.clear_caches()
         expected = again if measured else before
