@@ -25,8 +25,6 @@ from safetensors.numpy import save as save_arrays
 from agents.common import load_weights, save_weights
 from agents.common.weights import ABOUT
 from placement_gym.base import UserError
-from placement_gym.bench.report.comparison import FILE as COMPARISON
-from placement_gym.bench.report.comparison import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run import ROWS, load_runs
@@ -188,11 +186,6 @@ PARSERS = (
         REFERENCES,
         b'{"a b c": {"bound_ms": 1.5, "placement": [0, 1], "version": "1"}}',
         read_references,
-    ),
-    Parser(
-        COMPARISON,
-        b'{"env": "E", "model": "tiny", "devices": ["CPU"], "rows": [{"key": "a"}]}',
-        lambda path: describe_replaced({"rows": []}, path.parent),
     ),
     Parser(
         "words.txt",

@@ -126,7 +126,8 @@ def compare(
         factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        kept = {row["key"]: row for row in load_runs(folder) if row["key"] in labels}
+        runs = load_runs(folder)
+        kept = {row["key"]: row for row in runs if row["key"] in labels}
         stale = find_stale(bench_env, kept.values(), factories)
         with lock_folder(folder):
             remove_rows(folder, stale)
@@ -157,8 +158,10 @@ def compare(
         document = summarize(envs, tasks[0], ended, folder)
         document["notes"] += notes
         document |= {"interrupted": interrupted, "resumed": len(tasks) - len(missing)}
-        replaced = [*set(stale.values()), *comparison.describe_replaced(document, folder)]
-        document["replaced"] = " ".join(replaced)
+        replaced = set(stale.values())
+        if others := sum(row["key"] not in labels for row in runs):
+            replaced.add(f"results.jsonl has {others} other rows, which this table leaves out.")
+        document["replaced"] = " ".join(sorted(replaced))
         comparison.write_comparison(bench_env, document, {task.key for task in missing}, folder)
     return document
 

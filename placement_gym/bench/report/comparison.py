@@ -16,17 +16,14 @@ from placement_gym.base import (
     Column,
     FittedTable,
     FittedText,
-    UserError,
     escape_paragraph,
     format_ratio,
-    is_file,
     make_printable,
     replace_files,
     safe_name,
     write_json,
     write_text,
 )
-from placement_gym.base.schemas import ComparisonFields, check, load_json
 from placement_gym.bench.report.document import format_bold, format_heading, format_table
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.plots import draw_finalist, draw_runs
@@ -45,7 +42,6 @@ from placement_gym.problem import Placement, parse_assignment
 from placement_gym.view import figures
 
 Document = dict[str, Any]
-FILE = "comparison.json"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold unchanged but for spaces, each of which becomes ``--``."""
 TITLE_LETTERS = 92
@@ -181,23 +177,6 @@ def format_markdown(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def describe_replaced(document: Document, folder: Path) -> list[str]:
-    """Describe the comparison that is overwritten in the folder, if it was of other runs."""
-    if not is_file(folder / FILE):
-        return []
-    try:
-        replaced = check(ComparisonFields, load_json(folder / FILE))
-    except UserError as error:
-        return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
-    keys = {row["key"] for row in document["rows"]}
-    if {row.key for row in replaced.rows} <= keys:
-        return []
-    return [
-        f"The table, placements and pictures replace those of {replaced.model} on "
-        f"{', '.join(replaced.devices)} ({replaced.env}), whose rows stay in results.jsonl."
-    ]
-
-
 def write_comparison(
     bench_env: BenchEnv, document: Document, new: Collection[str], folder: Path
 ) -> None:
@@ -211,7 +190,7 @@ def write_comparison(
     document["notes"] += undrawn
     document["kept"] = f"Rows, table{'' if undrawn else ', pictures'} and placements"
     with replace_files(folder) as new_folder:
-        write_json(new_folder / FILE, document)
+        write_json(new_folder / "comparison.json", document)
         write_text(new_folder / "table.md", format_markdown(document))
 
 
