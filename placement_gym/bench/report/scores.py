@@ -94,9 +94,12 @@ def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> Score
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """Rows, corrected for drift, by problem, agent and seed.
+    """Rows by problem, agent and seed.
 
-    Problems that ``roles`` do not name are for tests.
+    Attributes:
+        rows: Rows of the results file, corrected for drift.
+        known: Known latencies of each problem.
+        roles: What each problem is for: ``"test"`` if it is not named.
     """
 
     rows: Sequence[Json]
@@ -194,9 +197,11 @@ class StudyResults:
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) lowest known latency over the run's; see ``stats``.
+        """(n_seeds, n_problems) lowest known latency over the run's, nan where none ran.
 
-        ``field`` is ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
+        Args:
+            agent: Its label.
+            field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
         best_ms = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
