@@ -119,6 +119,7 @@ class StudyResults:
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
+        """The results on some of the problems."""
         return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
 
     def role(self, problem: str) -> str:
@@ -139,6 +140,7 @@ class StudyResults:
 
     @cached_property
     def agents(self) -> list[str]:
+        """Labels, in the study's order."""
         return list(dict.fromkeys(row["label"] for row in self.rows))
 
     @cached_property
@@ -169,6 +171,7 @@ class StudyResults:
         return any(row["scored_ms"] for row in self.rows)
 
     def known_of(self, problem: str) -> KnownLatencies:
+        """The known latencies of a problem."""
         return self.known.get(problem, KnownLatencies())
 
     @cached_property
