@@ -10,17 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from placement_gym.backends.measured import predict_interference
 from placement_gym.base import Column, FittedTable, FittedText, FloatArray
-from placement_gym.bench.report.wording import describe_memory_error
-from placement_gym.bench.run import (
-    N_FINALISTS,
-    SINGLE_DEVICE,
-    UNCHANGED,
-    BenchEnv,
-    Json,
-    Task,
-    is_measured,
-    load_bundled,
-)
+from placement_gym.bench.report.wording import describe_memory_error, explain_agents
+from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, Json, Task, is_measured
 from placement_gym.bench.study import count_runs
 
 START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 6, 6
@@ -53,10 +44,8 @@ def announce(
         plan.append(f"about {minutes} on an idle machine")
     what = f"{problem.units.graph.model}: {problem.n_units} units on "
     what += f"{', '.join(problem.device_names)}; {'; '.join(plan)}"
-    about = load_bundled("agents.about:ABOUT")
-    agents = [name for name in dict.fromkeys(task.agent for task in tasks) if name in about]
-    lines = [f"{name}: {about[name].line}" for name in agents if name != SINGLE_DEVICE]
-    for text in filter(None, (*notes, what, "; ".join(lines))):
+    agents = explain_agents(task.agent for task in tasks)
+    for text in filter(None, (*notes, what, agents)):
         Console(stderr=True).print(FittedText(text))
 
 

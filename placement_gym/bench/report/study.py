@@ -21,7 +21,12 @@ from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_p
 from placement_gym.bench.report.problems import list_problems, report_problem
 from placement_gym.bench.report.scores import DRIFT_NOTE, StudyResults, correct_drift
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
-from placement_gym.bench.report.wording import INFEASIBLE, explain_failure, summarize_effort
+from placement_gym.bench.report.wording import (
+    INFEASIBLE,
+    explain_agents,
+    explain_failure,
+    summarize_effort,
+)
 from placement_gym.bench.run import BenchEnvs, Json, is_measured, load_runs
 from placement_gym.bench.study import ROLES, Study
 from placement_gym.hardware import DeviceSpec, collect_cautions
@@ -110,6 +115,7 @@ def report_overview(
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     made = f"{row['budget']} evaluations a run, {row['env']}; {listed}."
     sentences = [f"{len(rows)} of {n_runs} runs. {made}"]
+    sentences += filter(None, [explain_agents(row["agent"] for row in rows)])
     if study.score_on:
         sentences.append(f"Scored elsewhere: {dict(study.score_on)}")
     return [

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from placement_gym.backends import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by
+from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by, load_bundled
 
 GAP = "above the optimum (≤: a bound)"
 INFEASIBLE = "share that did not fit or run (was repaired)"
@@ -22,6 +22,13 @@ MISFIT = re.compile(
 MISLEADING = 0.1
 """Share of disturbed evaluations from which a search may be misled. Hand-tuned."""
 Rows = Sequence[Json]
+
+
+def explain_agents(names: Iterable[str]) -> str:
+    """What shipped agents do, but for devices alone; an agent of the user is not explained."""
+    about = load_bundled("agents.about:ABOUT")
+    known = [name for name in dict.fromkeys(names) if name in about and name != SINGLE_DEVICE]
+    return "; ".join(f"{name}: {about[name].line}" for name in known)
 
 
 def describe_memory_error(error: str) -> str:
