@@ -19,9 +19,7 @@ from common import Row, combine, run_benchmark
 from stream_arms import TIMES_MS, WRONG, Arm, list_arms, list_rules
 from summaries import Tables, first, group_by, interval, pivot, tabulate
 
-from placement_gym.bench.run.row_schema import git_commit
 from placement_gym.envs import StreamEnv
-from placement_gym.version import VERSION
 
 PROBLEMS = 1000
 WARM = 3
@@ -50,13 +48,10 @@ def prepare(make_arms: ListArms) -> tuple[StreamEnv, Mapping[str, Arm]]:
 def place_all(env: StreamEnv, arms: Mapping[str, Arm], problem: int) -> Row:
     found = env.find_problem(problem)
     return {
-        "problem": problem,
         "family": found.sampled.family,
         "units": found.problem.n_units,
         "limited": found.problem.limited,
         "schedule": found.simulator.semantics.schedule,
-        "version": VERSION,
-        "commit": git_commit(),
         "arms": {name: arm(found, problem) for name, arm in arms.items()},
     }
 

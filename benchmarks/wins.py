@@ -35,9 +35,17 @@ LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahea
 """Arms of the stream that are agents under other names, and list schedules that learned nothing."""
 
 
-def of_study(rows: Iterable[Row]) -> Iterator[Run]:
+def of_runs(rows: Iterable[Row], **values: object) -> Iterator[Run]:
+    """Those with some values, as of a budget."""
     for row in rows:
-        yield row["label"], row["problem"], row["seed"], row["latency_ms"]
+        if values.items() <= row.items():
+            yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
+
+
+def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
+    for row in rows:
+        if row["arm"] != "greedy-fill":
+            yield row["arm"], row["input"], 0, row["ms"]
 
 
 def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
@@ -62,23 +70,11 @@ def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
         yield row["arm"], row["model"], row["seed"], 1.0 / row["speedup_vs_best_single"]
 
 
-def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
-    for row in rows:
-        if row["budget"] == budget:
-            yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
-
-
 def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
     """The best answer after a time of the processor, over the best of all arms at any time."""
     for run in stream.score_times(rows):
         if run["after"] == within:
             yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
-
-
-def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
-    for row in rows:
-        if row["arm"] != "greedy-fill":
-            yield row["arm"], row["input"], 0, row["ms"]
 
 
 def of_requests(rate: float, rows: Iterable[Row]) -> Iterator[Run]:
@@ -143,11 +139,11 @@ QUESTIONS = (
     Question(SCARCE, "500 placements", "published.md", FLOORS,
              partial(of_floors, "evaluations", 500), known=True),
     Question("generated graphs, little memory", "500 placements", "published.md",
-             "published-rows.jsonl.gz", partial(of_published, 500)),
+             "published-rows.jsonl.gz", partial(of_runs, budget=500)),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
-             "placement-bench-1/results.jsonl.xz", of_study),
+             "placement-bench-1/results.jsonl.xz", of_runs),
     Question("HSDAG's three models", "500 placements", "hsdag.md", "paper/results.jsonl.xz",
-             of_study),
+             of_runs),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
                partial(of_learning, n)) for n in (500, 2000)),
     Question("four networks on OpenVINO", "100 measured placements", "measured.md",
