@@ -40,9 +40,9 @@ MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 2**34, 2**28
 """Size of a results file, and of a compressed one once unpacked, at most. Hand-tuned."""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
-DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
-    ".xz": ("xz", partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES)),
-    ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
+DECODERS: dict[str, Callable[[], Any]] = {
+    ".xz": partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES),
+    ".gz": partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS),
 }
 
 
@@ -140,17 +140,16 @@ def unpack(path: Path) -> bytes:
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix not in DECODERS:
         return content
-    name, make_decoder = DECODERS[path.suffix]
     # A decoder with limits: published rows come from anyone, and a small file can be a bomb.
+    decoder = DECODERS[path.suffix]()
     try:
-        decoder = make_decoder()
         unpacked: bytes = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
     except (lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{path} is damaged or not compressed by {name}: {error}") from error
+        raise UserError(f"{path} is damaged: {error}") from error
     if len(unpacked) > MAX_UNPACKED_BYTES:
         raise FileError(f"{path} has more than {MAX_UNPACKED_BYTES} bytes once unpacked")
     if not decoder.eof or decoder.unused_data:
-        raise UserError(f"{path} is damaged or not compressed by {name}: not one whole stream")
+        raise UserError(f"{path} is damaged: it is not one whole stream")
     return unpacked
 
 
