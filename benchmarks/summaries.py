@@ -26,8 +26,8 @@ N_RESAMPLES = 2000
 
 def print_table(lines: Iterable[Row]) -> None:
     """Print a table whose columns are the keys of the first line."""
-    first, *others = lines
-    print(make_table((line.values() for line in (first, *others)), *first))
+    if rows := [*lines]:
+        print(make_table((line.values() for line in rows), *rows[0]))
 
 
 def make_table(lines: Iterable[Iterable[object]], *header: str, numbers: int = 0) -> str:
