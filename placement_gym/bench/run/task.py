@@ -19,16 +19,9 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 class Task:
     """One run of a study, in plain values, so that any process can do it.
 
-    Attributes:
-        agent: Name of the agent, or ``"module:attribute"``.
-        kwargs: Given to the agent's factory.
-        env: Id of the environment.
-        env_kwargs: Arguments of ``gym.make`` other than model and devices.
-        model, devices: As for ``gym.make``.
-        seed: Seed of agent and environment.
-        budget: Evaluations allowed.
-        score_on: Where the finalist is scored a second time: ``env`` and the arguments of
-            ``gym.make`` that differ there; empty for nowhere.
+    ``env_kwargs`` are arguments of ``gym.make`` other than model and devices. ``score_on`` is where
+    the finalist is scored a second time: ``env`` and the arguments of ``gym.make`` that differ
+    there; empty for nowhere.
     """
 
     agent: str

@@ -113,13 +113,7 @@ def run_serially(
 ) -> Runs:
     """Run tasks in this process, one after another, with one thread as executors do.
 
-    Args:
-        tasks: What to run.
-        on_evaluation: See ``OnEvaluation``.
-        envs: Environments that are open already; the caller closes them.
-        factories: Agents that cannot be imported: name -> factory or agent.
-        share_within_seed: Whether consecutive runs with the same seed share measurements; runs
-            with different seeds never do.
+    See ``run_task``; with ``share_within_seed`` consecutive runs of a seed share measurements.
     """
     last_seed = None
     for task in tasks:

@@ -47,16 +47,9 @@ def first_line(error: Exception) -> str:
 class Ray:
     """Runs tasks on a Ray cluster, one core for each.
 
-    Workers import modules from this process's working directory, where they have it too.
-
-    Args:
-        address: Of a running cluster; None starts a local one. If this process is connected to a
-            cluster already, that one is used.
-        variables: Environment variables that workers need.
-        timeout_s: Seconds without an evaluation after which a task counts as hung.
-
-    Raises:
-        UserError: Ray is not installed.
+    Without an address a local cluster is started, unless this process is connected to one already.
+    Workers get some environment variables, and import modules from this process's working
+    directory, where they have it too.
     """
 
     def __init__(

@@ -133,10 +133,6 @@ def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[Replay]:
     the best single device must agree within twice the noise of both measurements, and the outputs
     with those of the reference device. Evaluations must not exceed the budget, or one episode if
     that is longer.
-
-    Args:
-        rows: As ``load_runs`` reads them.
-        quiet: Show no progress.
     """
     with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
         for row in sorted(rows, key=lambda row: str(row["problem"])):

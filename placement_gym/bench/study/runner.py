@@ -160,19 +160,10 @@ def run_tasks(
 ) -> None:
     """Run the tasks that are missing and add each row to the folder's results as it ends.
 
-    Args:
-        tasks: All runs.
-        missing: Those of them that are done now.
-        folder: Of the results.
-        run: What runs them.
-        on_row: Called with each row after it is kept.
-        on_evaluation: Called after each evaluation.
-        quiet: Show no progress.
-        above: Shown above the progress bar.
+    ``on_row`` gets each row after it is kept; ``above`` is shown above the progress bar.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
-        UserError: Another process is writing into the folder.
         OutageError, KeyboardInterrupt: As in ``run_study``; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0

@@ -234,7 +234,10 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
     role_of: dict[str, str] = {}
     for role, entries in roles.items():
         check_choice("a role", role, ROLES)
-        for entry in check_entries(role, entries):
+        if isinstance(entries, str) or not isinstance(entries, Sequence):
+            raise UserError(f"{role} must be a list of models, not {entries!r}")
+        for entry in entries:
+            check_entry(role, entry)
             problems = {task.problem for task in tasks if matches(entry, task)}
             if not problems and role != TRAIN:
                 raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
@@ -244,15 +247,11 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
     return {task.problem: role_of.get(task.problem, TEST) for task in tasks}
 
 
-def check_entries(role: str, entries: Any) -> Sequence[Any]:
-    if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise UserError(f"{role} must be a list of models, not {entries!r}")
-    for entry in entries:
-        if isinstance(entry, Mapping) and (
-            set(entry) != {"model", "devices"} or isinstance(entry["model"], Mapping)
-        ):
-            raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
-    return entries
+def check_entry(role: str, entry: Any) -> None:
+    if isinstance(entry, Mapping) and (
+        set(entry) != {"model", "devices"} or isinstance(entry["model"], Mapping)
+    ):
+        raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
 
 
 def matches(entry: Any, task: Task) -> bool:
