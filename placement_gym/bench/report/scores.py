@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -59,13 +58,19 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
     return corrected
 
 
-class ScoreReference(NamedTuple):
-    """The lowest latency of a problem that is known, nan if none is, and where it comes from."""
+@dataclass(frozen=True)
+class ScoreReference:
+    """The lowest latency of a problem that is known.
+
+    Attributes:
+        latency_ms: A score is this divided by a run's latency; nan where nothing is known.
+        origin: Where it comes from.
+        trivial: Whether one device alone reaches it, so that the problem stays out of averages.
+    """
 
     latency_ms: float
     origin: str
     trivial: bool
-    """Whether one device alone reaches it, so that the problem stays out of averages."""
 
 
 def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> ScoreReference:

@@ -241,17 +241,27 @@ class StudyRow(Row):
     scored_speedup: Speedup
 
     @model_validator(mode="after")
-    def check_fields(self) -> StudyRow:
-        """Refuse fields that contradict each other: measurement, counts or environment."""
+    def check_measured(self) -> StudyRow:
+        """Refuse a latency without the other fields of a measurement."""
         required = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
         missing = [name for name in required if getattr(self, name) is None]
         if self.latency_ms is not None and missing:
             raise ValueError(f"it has a latency, but no {missing[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def check_counts(self) -> StudyRow:
+        """Refuse counts above the number of evaluations."""
         for name in ("infeasible", "repaired", "disturbed"):
             if (getattr(self, name) or 0) > self.evaluations:
                 raise ValueError(
                     f"it has more {name} evaluations than evaluations ({self.evaluations})"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def check_environment(self) -> StudyRow:
+        """Refuse an environment that differs from that of the problem."""
         env, env_kwargs, model, _ = parse_json(self.problem)
         of_problem = {"model", "devices"}  # a problem has them as the study names them
         other_kwargs = {

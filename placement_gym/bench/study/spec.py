@@ -234,10 +234,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
     role_of: dict[str, str] = {}
     for role, entries in roles.items():
         check_choice("a role", role, ROLES)
-        if isinstance(entries, str) or not isinstance(entries, Sequence):
-            raise UserError(f"{role} must be a list of models, not {entries!r}")
-        for entry in entries:
-            check_entry(role, entry)
+        for entry in check_entries(role, entries):
             problems = {task.problem for task in tasks if matches(entry, task)}
             if not problems and role != TRAIN:
                 raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
@@ -247,11 +244,15 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
     return {task.problem: role_of.get(task.problem, TEST) for task in tasks}
 
 
-def check_entry(role: str, entry: Any) -> None:
-    if isinstance(entry, Mapping) and (
-        set(entry) != {"model", "devices"} or isinstance(entry["model"], Mapping)
-    ):
-        raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
+def check_entries(role: str, entries: Any) -> Sequence[Any]:
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise UserError(f"{role} must be a list of models, not {entries!r}")
+    for entry in entries:
+        if isinstance(entry, Mapping) and (
+            set(entry) != {"model", "devices"} or isinstance(entry["model"], Mapping)
+        ):
+            raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
+    return entries
 
 
 def matches(entry: Any, task: Task) -> bool:
