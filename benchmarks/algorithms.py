@@ -44,13 +44,11 @@ Arm = Callable[[Problem, CostTable], Solution | IntArray | None]
 
 
 def list_inputs() -> list[str]:
-    """The inputs of throughput."""
     folder = PARTITIONING / OF_THROUGHPUT
     return [f"{file.parent.name}/{file.stem}" for file in sorted(folder.rglob("*.json"))]
 
 
 def list_solvers() -> Iterator[Row]:
-    """Each input with all arms."""
     return combine(input=(f"{OF_THROUGHPUT}{name}" for name in list_inputs()), arm=ARMS)
 
 
@@ -142,7 +140,6 @@ def describe(rows: list[Row]) -> str:
 
 
 def summarize_bounds(rows: Sequence[Row]) -> str:
-    """How close the bounds are, in words."""
     ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
     return (
         f"Over {len(rows)} pairs of an input and a number of devices, the geometric mean of bound "

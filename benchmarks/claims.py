@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import floors
 import learning
@@ -17,26 +17,17 @@ MODELS = ("resnet", "bert-8", "inception")
 """In the order in which the page has them."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """Words of a page with places for numbers, and what computes these."""
-
+class Claim(NamedTuple):
     page: str
     text: str
     compute: Callable[[], Sequence[object]]
 
-    def say(self) -> str:
-        """The words with the numbers of the rows."""
-        return self.text.format(*self.compute())
-
 
 def read(file: str) -> tuple[Row, ...]:
-    """The rows of a file."""
     return load_rows(RESULTS / file)
 
 
 def list_gains(agent: str) -> list[str]:
-    """Gains of a policy over the shortest completion at each rate, as in 0.086."""
     rows = [row for row in online.read_simulated(read("online/requests.jsonl")) if row["sees"]]
     runs = group_by(rows, "agent", "rate")
     return [

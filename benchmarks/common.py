@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import lzma
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,11 +23,12 @@ import placement_gym
 from placement_gym.backends import Backend
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, explain_removal, to_plain
-from placement_gym.bench.known import find_best_known, identify
+from placement_gym.bench import find_best_known, identify
 from placement_gym.bench.run import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.run.provenance import origin
+from placement_gym.bench.run.row_schema import origin
 from placement_gym.bench.run.rows import append_line, cut_torn_line
+from placement_gym.bench.study import read_columns
 from placement_gym.envs import DevicePlacementEnv, placement_env
 from placement_gym.hardware import make_devices
 from placement_gym.problem import Problem, assignment_hash
@@ -52,7 +51,6 @@ LARGE = 10_000
 """Units of a problem above which a row has the hash of its placement alone."""
 REMOVED_OPTIONS = {"begin_with", "runs"}
 """Options of agents, or of their policies, that version 0.4 removed."""
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -83,15 +81,12 @@ def run_benchmark(doc: str | None, parts: Mapping[str, Part]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file whose arms can still be run; none if there is no file.
+    """The rows of a file, if there is one, whose arms can still be run.
 
-    The file may be compressed. Rows of studies name their arm in another column.
+    Rows of studies name their arm in another column.
     """
-    if not path.exists():
-        return []
-    with OPENERS.get(path.suffix, open)(path, "rt") as file:
-        rows = filter(can_run, map(json.loads, file))
-        return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
+    rows = filter(can_run, read_columns(path) if path.exists() else ())
+    return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
 
 
 def can_run(row: Row) -> bool:
@@ -114,11 +109,11 @@ def combine(**choices: Iterable[Any]) -> Iterator[Row]:
 
 
 def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
-    """Run the jobs that have no row yet; returns all rows of the file.
+    """Run the jobs that have no row yet, and add rows of where they ran, job and result.
 
-    Rows have the fields of the job, what ``run`` makes, and version, commit and processor.
+    Returns all rows of the file.
     """
-    if path.exists() and path.suffix not in OPENERS:
+    if path.suffix not in (".gz", ".xz"):
         cut_torn_line(path)
     rows = read_rows(path)
     for job in jobs:
@@ -135,12 +130,7 @@ def describe_run(
 ) -> Row:
     """The columns from which a run can be made again and replayed; see ``row_checks.COLUMNS``.
 
-    Args:
-        env: Where it ran, see ``describe_env``.
-        agent: Which agent ran, with its options.
-        seed: Of the agent.
-        budget: Evaluations, or a time as in ``"5 s"``.
-        meter: The backend that counted its evaluations.
+    ``env`` is as ``describe_env`` says it; the budget is evaluations, or a time as in ``"5 s"``.
     """
     found = meter.best(1)
     return {
@@ -183,7 +173,6 @@ def describe_placement(problem: Problem, assignment: IntArray) -> dict[str, str]
 
 
 def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module in a process of its own; returns its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
@@ -227,7 +216,6 @@ def load_pipeline(path: Path, hosts: int, accelerators: int) -> tuple[SimulatedB
 
 
 def best_known_ms(env: DevicePlacementEnv) -> float | None:
-    """The best known latency of the environment's problem, if there is one."""
     value = find_best_known(identify(env.backend))
     return None if value is None else value.latency_ms
 
@@ -258,12 +246,9 @@ def search(
 
 
 class Meter(BudgetedBackend):
-    """Stops when all budgets are reached; keeps the curve, and of the placements the best one.
+    """Stops when all budgets are reached, in evaluations and in this process's time from now on.
 
-    Args:
-        inner: The backend that evaluates.
-        evaluations: Budgets.
-        cpu_seconds: Budgets of this process's time from now on.
+    It keeps the curve, and of the placements the best one.
     """
 
     def __init__(
@@ -279,11 +264,7 @@ class Meter(BudgetedBackend):
         return self.n
 
     def record(self, assignment: Any, speedup: float, error: str, disturbed: bool = False) -> None:
-        """Count an evaluation; see ``BudgetedBackend.record``.
-
-        Raises:
-            BudgetReached: All budgets are.
-        """
+        """Count an evaluation; ``BudgetReached`` if all budgets are."""
         passed_s = self.cpu_s
         self.n += 1
         if not error and speedup > (self.curve[-1][2] if self.curve else 0.0):

@@ -24,18 +24,19 @@ import measured_tables
 import numpy as np
 import online
 import published
+import releases
 import stock
 import stream
 import throughput_measured
 import twin
 import wins
+from all import describe_rows
 from common import RESULTS, ROOT, Row, load_rows, make_parser
-from result_pages import describe_rows
 from summaries import Tables, group_by, make_table
 
 from placement_gym.bench.report import StudyResults
 from placement_gym.bench.report.known_latencies import find_recorded
-from placement_gym.bench.report.overview import summarize_agents
+from placement_gym.bench.report.study import summarize_agents
 from placement_gym.bench.study import Study
 
 FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -68,18 +69,15 @@ def main() -> None:
 
 
 def fill(text: str) -> str:
-    """The text with every figure computed from its rows."""
     return FIGURE.sub(lambda found: f"{found[1]}{compute(found[2])}{found[4]}", text)
 
 
 def compute(call: str) -> str:
-    """The text of a figure, by its name and arguments."""
     name, *arguments = shlex.split(call)
     return FIGURES[name](*arguments)
 
 
 def read(*files: str) -> list[Row]:
-    """The rows of some files."""
     return [row for file in files for row in load_rows(RESULTS / file)]
 
 
@@ -93,13 +91,11 @@ def frame(text: str) -> str:
 
 
 def show_table(tables: Tables, table: str, *files: str) -> str:
-    """One of some tables, of files of rows."""
     lines = tables[table](read(*files))
     return show(lines) if lines else frame(f"No {table}.")
 
 
 def show_claims(_: str) -> str:
-    """A table of published claims and ours."""
     with (RESULTS / "published" / "published.csv").open(newline="") as file:
         return show(published.list_claims([*csv.DictReader(file)]))
 
@@ -139,7 +135,6 @@ def compare_simulators() -> str:
 
 
 def summarize_fixed() -> str:
-    """Agents of the study ``placement-bench-1``."""
     results = summarize_study("placement-bench-1", "placement-bench-1/results.jsonl.xz")
     return frame(summarize_agents(results))
 
@@ -162,13 +157,11 @@ def count_proven() -> str:
 
 
 def count_hours(file: str) -> str:
-    """How many runs a file has, and how long they took."""
     rows = read(file)
     return f"{len(rows)} runs took {sum(row['wall_s'] for row in rows) / 3600:.1f} hours"
 
 
 def count_planned() -> str:
-    """How many foreign networks were planned."""
     rows = read("foreign-rows.jsonl")
     refused = sum(bool(row["error"]) for row in rows)
     planned = len(rows) - refused
@@ -200,7 +193,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "twin": partial(show_table, twin.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online.TABLES),
-    "all-wins": lambda: frame(wins.make_full_table()),
+    "releases": lambda: frame(releases.write_table(read("releases.jsonl.xz"))),
+    "all-wins": lambda: frame(make_table(map(wins.answer, wins.QUESTIONS), *wins.HEADER)),
 }
 
 if __name__ == "__main__":

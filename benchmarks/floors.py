@@ -59,7 +59,6 @@ UNITS = {"evaluations": 0, "cpu_seconds": 1}
 
 
 def list_jobs() -> Iterator[Row]:
-    """The runs of the page."""
     workloads, both = find_workloads(), (TWO, FOUR)
     yield from plan([SEARCH], workloads, both, range(3), [1, 20, 100, 500], [])
     yield from plan([SEARCH], workloads, both, range(3), [], [0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
@@ -238,7 +237,6 @@ def list_problems(rows: Sequence[Row]) -> list[Row]:
 
 
 def pick(unit: str, budget: float, lines: Sequence[Row]) -> list[Row]:
-    """The lines of a budget."""
     return [line for line in lines if (line["unit"], line["budget"]) == (unit, budget)]
 
 

@@ -106,7 +106,6 @@ def first_line(error: BaseException) -> str:
 
 
 def list_jobs() -> Iterator[Row]:
-    """The networks."""
     return combine(name=NETWORKS)
 
 

@@ -133,14 +133,10 @@ def make_voice_activity() -> tuple[Any, Sequence[Any]]:
 def traced(
     config: str, head: str, inputs: Mapping[str, Any], outputs: Sequence[str], **options: Any
 ) -> Build:
-    """A network of Transformers as OpenVINO traces it.
+    """A network of Transformers, of the classes ``config`` and ``head``, as OpenVINO traces it.
 
-    Args:
-        config: Class of its configuration.
-        head: Class of the network.
-        inputs: Sizes by input; whole numbers below 100 where they begin with "ids".
-        outputs: Attributes of its output that are kept.
-        options: Of the configuration.
+    Inputs have sizes, and whole numbers below 100 where these begin with "ids"; ``outputs`` are the
+    attributes of its output that are kept.
     """
 
     def call(model: Any, *values: Any) -> Any:

@@ -25,13 +25,11 @@ SETTING: Row = {"schedule": "event", "devices": "cpu+2dgpu", "observe_graph": Fa
 
 
 def list_jobs() -> Iterator[Row]:
-    """Two models with each set of decisions."""
     models = ("inception", "bert-8")
     return combine(model=models, decisions=SETS, seed=range(5), arm=ARMS, budget=[400])
 
 
 def decide(model: str, decisions: str, arm: str, seed: int, budget: int) -> Row:
-    """The best latency that an agent has evaluated within its budget."""
     env = gym.make(SIMULATED, model=model, decisions=SETS[decisions], **SETTING)
     return run_agent(placement_env(env, joint=True), ARMS[arm], seed, budget)
 

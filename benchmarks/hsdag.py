@@ -82,19 +82,16 @@ def find_optimum_ms(env: DevicePlacementEnv) -> float:
 
 
 def list_variants() -> Iterator[Row]:
-    """Runs of variants, on folded graphs."""
     return combine(seed=range(5), problem=SMALL, part=PARTS, budget=[500])
 
 
 def run_variant(seed: int, problem: str, part: str, budget: int) -> Row:
-    """One run of a variant."""
     env = learning.load(problem)
     agent = AgentSpec("hsdag", {"policy": PARTS[part]})
     return learn_in(env, agent, seed, budget) | {"optimum_ms": find_optimum_ms(env)}
 
 
 def best_ms(row: Row) -> float:
-    """The latency of the best placement of a run."""
     return float(row["best_ms"][str(row["budget"])])
 
 
@@ -115,7 +112,6 @@ def of_raw(rows: Sequence[Row]) -> list[Row]:
 
 
 def read_published() -> Latencies:
-    """The paper's Table 2."""
     known = Study.load("paper").published.items()
     return {name: {f"{m}-fp16": ms for m, ms in values.items()} for name, values in known}
 

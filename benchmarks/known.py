@@ -3,7 +3,7 @@
     python benchmarks/known.py results/mine            # placements of a folder's rows
     python benchmarks/known.py --time-limit 60         # lower bounds of all values again
 
-Writes ``placement_gym/bench/known/values.json``. A placement counts only if the simulator computes
+Writes ``bench/studies/best_known.json``. A placement counts only if the simulator computes
 the latency that its row states, in an environment that is made again from the row. A new problem,
 or one whose bound a placement refutes, also gets a lower bound, whose solver may find a better
 placement still.
@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from common import make_parser
@@ -25,15 +25,9 @@ from common import make_parser
 from placement_gym.backends import SingleDeviceResults
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, PlacementGymError, UserError
-from placement_gym.bench.known import (
-    BestKnown,
-    best_known,
-    find_best_known,
-    identify,
-    load_values,
-    name_problem,
-)
-from placement_gym.bench.known.best_known import save_values
+from placement_gym.bench import BestKnown, find_best_known, identify, load_values
+from placement_gym.bench import known as best_known
+from placement_gym.bench.known import name_problem, save_values
 from placement_gym.bench.report.known_latencies import evaluate_ms
 from placement_gym.bench.run import (
     ROWS,
@@ -44,7 +38,7 @@ from placement_gym.bench.run import (
     expand_variables,
     load_runs,
 )
-from placement_gym.bench.run.provenance import git_commit
+from placement_gym.bench.run.row_schema import git_commit
 from placement_gym.problem import parse_assignment
 from placement_gym.solvers import ROUNDING, TOLERANCE, lower_bound
 
@@ -54,15 +48,10 @@ TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"
 
 
-@dataclass(frozen=True)
-class Change:
-    """Outcome of one problem.
+class Change(NamedTuple):
+    """A problem's best known value until now and from now on, if there is one.
 
-    Attributes:
-        problem: As in ``BestKnown``.
-        before: Its best known value until now, if there was one.
-        after: Its best known value from now on, if there is one.
-        note: Why a placement was not taken, or an empty string.
+    A note says why a placement was not taken.
     """
 
     problem: Sequence[Any]
@@ -85,13 +74,8 @@ def update_values(
 ) -> Iterator[Change]:
     """Update the best known values by better placements in the rows of a folder.
 
-    Without a folder the bounds of all values are computed again, and higher ones are kept.
-
-    Yields:
-        What became of each problem, after the file is written.
-
-    Raises:
-        UserError: There are no placements of simulated runs.
+    Without a folder the bounds of all values are computed again, and higher ones are kept. What
+    became of a problem is yielded after the file is written.
     """
     if folder is None:
         known = load_values(best_known.VALUES)
@@ -109,7 +93,6 @@ def update_values(
 
 
 def replace_value(value: BestKnown) -> None:
-    """Write the file with this value in place of the earlier one of its problem."""
     values = load_values(best_known.VALUES)
     others = [one for one in values if one.identity != value.identity]
     save_values([*others, value], best_known.VALUES)
@@ -147,10 +130,9 @@ def update_problem(
 def confirm_first(
     claims: Claims, backend: SimulatedBackend, limit_ms: float
 ) -> tuple[Json | None, str]:
-    """The row of the first placement below a limit whose latency a replay confirms.
+    """The row, if any, of the first placement below a limit whose latency a replay confirms.
 
-    Returns:
-        The row, None without any; and which ones were not confirmed.
+    Those that were not confirmed are named.
     """
     wrong: list[str] = []
     for then_ms, row in claims:
@@ -192,7 +174,6 @@ def find_best_single_ms(backend: SimulatedBackend) -> float | None:
 
 
 def encode_assignment(assignment: IntArray) -> str:
-    """The digits of (n_units,) device indices."""
     return "".join(np.base_repr(device, 36).lower() for device in assignment.tolist())
 
 
@@ -224,11 +205,7 @@ def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float
 
 
 def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
-    """The simulator of a problem that can be made on any machine.
-
-    Raises:
-        UserError: It cannot be made on every machine, or its latencies are measured.
-    """
+    """The simulator of a problem, which must be one that can be made on any machine."""
     env_id, env_kwargs, model, devices = problem
     if Path(model).suffix and not VARIABLE.match(model):
         raise UserError(f"{model} is a path of one machine: begin it with a variable, as ${{DATA}}")
@@ -240,7 +217,6 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
 
 
 def describe_change(change: Change) -> str:
-    """A line on what became of a problem."""
     became = "unchanged"
     if change.after is not change.before:
         became = f"was {describe_value(change.before)}; is {describe_value(change.after)}"
@@ -249,7 +225,6 @@ def describe_change(change: Change) -> str:
 
 
 def describe_value(value: BestKnown | None) -> str:
-    """Latency, bound and origin of a value."""
     if value is None:
         return "not known"
     bound = "optimal" if value.proven else f"bound {value.bound_ms / value.latency_ms:.3f}"

@@ -93,14 +93,12 @@ class Recorder(Meter):
         super().__init__(*args, **kwargs)
         self.speedups: list[float] = []
 
-    def record(self, assignment: Any, speedup: float, error: str) -> None:
-        """See ``Meter``."""
+    def record(self, assignment: Any, speedup: float, error: str, disturbed: bool = False) -> None:
         self.speedups.append(0.0 if error else speedup)
-        super().record(assignment, speedup, error)
+        super().record(assignment, speedup, error, disturbed)
 
 
 def learn(seed: int, problem: str, arm: str, budget: int) -> Row:
-    """Let an agent learn, and return how well it placed."""
     return learn_in(load(problem), ARMS[arm], seed, budget)
 
 

@@ -53,7 +53,6 @@ def mix(seed: int) -> SampledProblem:
 
 
 def train(name: str) -> ListPolicy:
-    """Train a policy on generated problems."""
     k, problems, updates = TRAININGS[name]
     trainer = BestOfK(StreamEnv(n_problems=problems, make_problem=mix), k, seed=0)
     trainer.learn(updates * trainer.samples * trainer.n_problems)

@@ -100,14 +100,12 @@ def describe_estimate(estimate: Estimate) -> str:
 
 
 def list_short(rows: Sequence[Row]) -> list[Row]:
-    """The table of the README."""
     chosen = {f"`{arm}`" for arm in SHORT}
     lines = [line for line in list_agents(rows, TWO) if line["agent"] in chosen]
     return [{name: cell for name, cell in line.items() if name != "IQM"} for line in lines]
 
 
 def list_undecided(rows: Sequence[Row]) -> list[Row]:
-    """Runs whose finalist could not be judged."""
     return [
         {
             "agent": f"`{row['arm']}`",

@@ -57,7 +57,6 @@ NAMES = {
 
 
 def list_jobs() -> Iterator[Row]:
-    """The runs of the page."""
     yield from plan((*RULES, "ppo", "clone-ppo", "clone"), rates=(0.6, 0.8, 1.0, 1.4))
     yield from plan(["a2c"])
     yield from plan(["ppo", "clone-ppo"], seeds=3, observe_load=False)
@@ -89,12 +88,10 @@ def plan(
 
 @cache
 def load_plans() -> PlanTable:
-    """The plans of the page."""
     return propose_plans(MODELS.split(","), DEVICES)
 
 
 def play(**job: Any) -> Row:
-    """Make or train a policy, and play the traces."""
     env, began_s = OnlineEnv(plans=load_plans(), **job["env_kwargs"]), process_time()
     policy = make_policy(job["agent"], job["seed"], job["budget"], env)
     train_s = round(process_time() - began_s, 1)
@@ -129,7 +126,6 @@ def play_trace(env: OnlineEnv, policy: Any, number: int) -> list[float]:
 
 
 def list_values(env: OnlineEnv, seen: Seen, plan: int, reward: float, info: Row) -> list[float]:
-    """What ``MEANS`` are of, for a request."""
     shortest, loading = seen[env.parts["latency"]].argmin(), seen[env.parts["loading"]]
     other = plan != shortest
     spared = other and loading[plan] < loading[shortest]
@@ -169,7 +165,6 @@ def measure_gains(floor: Row, runs: Sequence[Row]) -> FloatArray:
 
 
 def describe_gain(floor: Row, runs: Sequence[Row]) -> str:
-    """Their mean with its interval."""
     gains = measure_gains(floor, runs)
     low, high = find_interval(gains.mean(axis=0))
     return f"{gains.mean():+.3f} ({low:+.3f}, {high:+.3f})"

@@ -65,14 +65,10 @@ LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
 
 
 def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
-    """Train an algorithm on simulated traces of ``"train"``; returns it.
+    """Train one of ``LEARNERS`` on simulated traces of ``"train"``; returns it.
 
-    Args:
-        name: One of ``LEARNERS``.
-        seed: Of weights, actions and traces.
-        budget: Requests that it may use, at least ``MIN_REQUESTS``; it ends with the last whole
-            rollout.
-        kwargs: As for ``OnlineEnv``, other than the rate and the trace.
+    It may use ``budget`` requests, at least ``MIN_REQUESTS``, and ends with the last whole rollout.
+    ``kwargs`` are as for ``OnlineEnv``, other than the rate and the trace.
     """
     n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
@@ -85,14 +81,7 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
 
 
 def clone(policy: Any, env: OnlineEnv, seed: int, n_requests: int) -> None:
-    """Fit a policy to the choices of ``TEACHER``, by their cross-entropy.
-
-    Args:
-        policy: An ``ActorCriticPolicy`` of SB3.
-        env: The teacher plays its traces.
-        seed: Of the traces.
-        n_requests: That it plays.
-    """
+    """Fit a policy of SB3 to what ``TEACHER`` chooses for so many requests, by cross-entropy."""
     rule, (seen, _) = make_rule(TEACHER, env), env.reset(seed=seed)
     steps: list[tuple[Seen, int]] = []
     while len(steps) < n_requests:

@@ -46,12 +46,10 @@ on which the best heuristic is at least 5 % behind a search."""
 
 
 def list_jobs() -> Iterator[Row]:
-    """The runs of the page."""
     return combine(seed=range(3), problem=PROBLEMS, arm=ARMS, budget=[EVALUATIONS])
 
 
 def run(seed: int, problem: str, arm: str, budget: int) -> Row:
-    """The best latency that an agent has evaluated within its budget."""
     kwargs = make_problem(int(problem.rpartition("-seed")[2])).env_kwargs()
     env = make_env(**kwargs, observe_graph=False, repair=True)
     return run_agent(env, ARMS[arm], seed, budget) | {"best_known_ms": best_known_ms(env)}

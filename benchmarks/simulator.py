@@ -143,7 +143,6 @@ def time_units() -> Iterator[dict[str, str]]:
 
 
 def call_on_each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:
-    """Make a function that calls another one on every item."""
 
     def arm() -> None:
         for item in items:

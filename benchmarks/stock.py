@@ -59,34 +59,24 @@ MAX_GIVEN = 5
 
 @dataclass(frozen=True)
 class Training:
-    """An algorithm of Stable-Baselines3 or sb3-contrib; settings that are not named are its own.
-
-    Attributes:
-        algorithm: Its class.
-        steps: At least; a training ends with a whole rollout.
-        settings: Of its constructor.
-        n_envs: Environments of a training.
-        env: Where it learns and plays.
-        policy: Its first argument.
-        elsewhere: Whether it learns on the two other models, and plays one that it has not seen.
-    """
+    """An algorithm of Stable-Baselines3 or sb3-contrib; settings that are not named are its own."""
 
     algorithm: str
     steps: int
+    """At least: a training ends with a whole rollout."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     n_envs: int = 8
     env: str = BY_UNIT
     policy: str = "MlpPolicy"
     elsewhere: bool = False
+    """Whether it learns on the two other models, and plays one that it has not seen."""
 
     def make(self, envs: DummyVecEnv, seed: int) -> BaseAlgorithm:
-        """The algorithm before it learns."""
         package = stable_baselines3 if hasattr(stable_baselines3, self.algorithm) else sb3_contrib
         algorithm: Callable[..., BaseAlgorithm] = getattr(package, self.algorithm)
         return algorithm(self.policy, envs, seed=seed, device="cpu", **self.settings)
 
     def write(self) -> str:
-        """The same in Python."""
         settings = [f"{name}={value!r}" for name, value in self.settings.items()]
         envs = f"{'by_unit' if self.env == BY_UNIT else 'all_at_once'}({self.n_envs})"
         given = [repr(self.policy), envs, *settings]
@@ -226,35 +216,26 @@ def learn(training: Training, model: str, about: Row, seed: int) -> Row:
 
 
 class Player(BaseCallback):
-    """Plays a deterministic episode before learning, after ``MARKS`` and at the end.
-
-    Attributes:
-        greedy: Steps, and the speed-up over the best single device after them.
-        played_s: Seconds of this process that the episodes took.
-    """
+    """Plays a deterministic episode before learning, after ``MARKS`` and at the end."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__()
         self.env, self.played_s = env, 0.0
         self.greedy: list[tuple[int, float]] = []
+        """Steps, and the speed-up over the best single device after them."""
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_start(self) -> None:
-        if any(self.n_played <= mark <= self.num_timesteps for mark in MARKS):
+        first = self.greedy[-1][0] + 1 if self.greedy else 0
+        if any(first <= mark <= self.num_timesteps for mark in MARKS):
             self.play()
 
     def _on_training_end(self) -> None:
         self.play()
 
-    @property
-    def n_played(self) -> int:
-        """The first step after the last episode."""
-        return self.greedy[-1][0] + 1 if self.greedy else 0
-
     def play(self) -> None:
-        """Play an episode with the policy as it is now."""
         began_s = process_time()
         self.greedy.append((self.num_timesteps, play(self.env, self.model)))
         self.played_s += process_time() - began_s
@@ -267,7 +248,6 @@ def play(env: gym.Env[Any, Any], policy: Any) -> float:
 
 
 def find_single_ms(env: DevicePlacementEnv) -> float:
-    """The latency of the best single device."""
     device = env.singles.best()
     assert device is not None
     return env.singles.of_device(device).latency_ms
@@ -344,7 +324,6 @@ def list_limits(rows: Sequence[Row]) -> list[Row]:
 
 
 def select(rows: Sequence[Row], cell: str, models: Sequence[str]) -> list[Row]:
-    """The rows of a cell and of some models."""
     return [row for row in rows if row["cell"] == cell and row["model"] in models]
 
 
@@ -353,7 +332,6 @@ TABLES: Tables = {"models": list_models, "limits": list_limits}
 
 
 def write_programs(part: str) -> str:
-    """The trainings of a table, in Python."""
     trainings = {"models": TRAININGS, "limits": LIMITED | PARALLEL}[part]
     return "\n".join(one.write() for one in trainings.values())
 

@@ -19,9 +19,7 @@ from common import Row, combine, run_benchmark
 from stream_arms import TIMES_MS, WRONG, Arm, list_arms, list_rules
 from summaries import Tables, first, group_by, interval, pivot, tabulate
 
-from placement_gym.bench.run.provenance import git_commit
 from placement_gym.envs import StreamEnv
-from placement_gym.version import VERSION
 
 PROBLEMS = 1000
 WARM = 3
@@ -30,12 +28,10 @@ ListArms = Callable[[StreamEnv], Mapping[str, Arm]]
 
 
 def list_jobs() -> Iterator[Row]:
-    """The test problems."""
     return combine(problem=StreamEnv("test", PROBLEMS).seeds)
 
 
 def place(make_arms: ListArms, problem: int) -> Row:
-    """Place a problem by each arm in turn."""
     return place_all(*prepare(make_arms), problem)
 
 
@@ -50,16 +46,12 @@ def prepare(make_arms: ListArms) -> tuple[StreamEnv, Mapping[str, Arm]]:
 
 
 def place_all(env: StreamEnv, arms: Mapping[str, Arm], problem: int) -> Row:
-    """The row of a problem."""
     found = env.find_problem(problem)
     return {
-        "problem": problem,
         "family": found.sampled.family,
         "units": found.problem.n_units,
         "limited": found.problem.limited,
         "schedule": found.simulator.semantics.schedule,
-        "version": VERSION,
-        "commit": git_commit(),
         "arms": {name: arm(found, problem) for name, arm in arms.items()},
     }
 

@@ -51,12 +51,10 @@ ANNEALED = 300
 
 
 def draw_neutral(_: Any, number: int, __: np.random.Generator) -> FloatArray:
-    """Actions of zero."""
     return np.zeros((number, N_WEIGHTS))
 
 
 def list_arms(env: StreamEnv) -> dict[str, Arm]:
-    """What is compared, by name."""
     one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
     return {
         "HEFT": partial(run_solver, solve_heft),
@@ -90,7 +88,6 @@ def run_solver(
 
 
 def solve_heft(problem: Problem, simulator: Simulator) -> IntArray:
-    """HEFT's placement."""
     return heft(problem, simulator.costs)
 
 
@@ -115,12 +112,7 @@ def run_lists(
 ) -> Answers:
     """The best of so many list schedules, of which each number is drawn anew.
 
-    Args:
-        draw: Draws their weights; None draws random ones.
-        sizes: Numbers of schedules.
-        problem: What is placed.
-        seed: Of all draws.
-        others: Weights are drawn by statistics of another problem of these.
+    None draws random weights; with ``others`` they are drawn by another problem's statistics.
     """
     wrong = None
     if others is not None:
@@ -153,7 +145,6 @@ def run_search(learned: bool, problem: StreamProblem, seed: int) -> Answers:
 
 
 def propose_nothing(*_: Any) -> Iterator[IntArray]:
-    """No starts."""
     return iter(())
 
 

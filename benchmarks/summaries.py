@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 from common import Row
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
 from scipy import stats
 
 from placement_gym.base import FloatArray, IntArray
@@ -29,15 +26,11 @@ N_RESAMPLES = 2000
 
 def print_table(lines: Iterable[Row]) -> None:
     """Print a table whose columns are the keys of the first line."""
-    table = Table(box=MARKDOWN)
-    for number, line in enumerate(lines):
-        for name in () if number else line:
-            table.add_column(name)
-        table.add_row(*map(str, line.values()))
-    Console(width=400).print(table)
+    if rows := [*lines]:
+        print(make_table((line.values() for line in rows), *rows[0]))
 
 
-def make_table(lines: Iterable[Sequence[object]], *header: str, numbers: int = 0) -> str:
+def make_table(lines: Iterable[Iterable[object]], *header: str, numbers: int = 0) -> str:
     """A table in Markdown; so many of its last columns are to the right."""
     rule = ["---"] * (len(header) - numbers) + ["---:"] * numbers
     rows = (header, rule, *lines)
@@ -76,7 +69,6 @@ def only(describe: Describe, key: str, value: object) -> Describe:
 
 
 def first(key: str, form: str = "{}") -> Describe:
-    """The value that all rows of a group have."""
     return lambda rows: form.format(rows[0][key])
 
 
@@ -108,13 +100,9 @@ def describe_mean(values: Sequence[float], digits: int = 3) -> str:
 def compare_arms(rows: Iterable[Row], floor: str, columns: Columns) -> list[Row]:
     """A line for each arm, the best first: its score, and points above the floor's, run by run.
 
-    Of the two intervals of 95 % the first is of these runs; for the second problems are drawn, too,
-    and then their runs.
-
-    Args:
-        rows: Each has the ``score`` of a run of an ``arm`` on a ``problem`` with a ``seed``.
-        floor: The arm that others are compared with.
-        columns: Further ones.
+    Rows have the ``score`` of a run of an ``arm`` on a ``problem`` with a ``seed``. Of the two
+    intervals of 95 % the first is of these runs; for the second problems are drawn, too, and then
+    their runs.
     """
     arms = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
     above, drawn_too = f"above {floor} (95 %)", "problems drawn, too"
@@ -155,10 +143,8 @@ def find_interval_over_problems(
 ) -> Interval:
     """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs.
 
-    Args:
-        parts: What the mean is of.
-        others: Of the same problems, drawn from independently, and taken off.
-        together: Whether a run is drawn for all problems at once, as one training that plays all.
+    Others, of the same problems, are drawn independently and taken off; ``together`` draws a run
+    for all problems at once, as one training that plays all.
     """
     rng = np.random.default_rng(0)
     chosen = rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))

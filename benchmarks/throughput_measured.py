@@ -40,12 +40,10 @@ MODELS = {"resnet": None, "gpt": "chat-16-8", "resnet:2+bert-8": None}
 
 
 def list_jobs() -> Iterator[Row]:
-    """The models."""
     return ({"model": model, "scenario": scenario} for model, scenario in MODELS.items())
 
 
 def measure(model: str, scenario: str | None) -> list[Row]:
-    """The rows of a model."""
     names = model.split("+")
     spec = ModelSpec(names, "fused", scenario=scenario)
     backend: Any = build_measured_backend(spec, PAIR, isolate=False)
@@ -81,7 +79,6 @@ def measure(model: str, scenario: str | None) -> list[Row]:
 
 
 def compile_arms(worker: Worker, split: IntArray) -> dict[str, InFlight]:
-    """Every arm by its name."""
     compiler, problem = ThroughputCompiler(worker.host, worker.tolerance), worker.problem
 
     def compile_arm(
@@ -130,7 +127,6 @@ def time_in_turns(arms: Sequence[InFlight]) -> FloatArray:
 
 
 def summarize(names: Sequence[str], samples: FloatArray) -> list[Row]:
-    """A row for each arm."""
     ms, cores = samples[..., :1], samples[..., 1]
     alone, best = ms[0], ms[names.index(BEST)]
     return [

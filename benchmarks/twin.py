@@ -70,14 +70,7 @@ def plan_study(env: str, budget: int, models: Sequence[str], seeds: int) -> Stud
 
 
 class Learner:
-    """A learner as comparisons run it.
-
-    Args:
-        env: Where it is measured.
-        seed: Seed of its random numbers.
-        agent: Its name, of ``LEARNERS``.
-        arm: One of ``ARMS``.
-    """
+    """A learner of ``LEARNERS`` as comparisons run it, in one of ``ARMS``."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, agent: str, arm: str) -> None:
         self.env, self.arm = env, arm
@@ -98,7 +91,6 @@ class Learner:
         self.model.learn(self.steps_per_placement * total_timesteps)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """As the algorithm does."""
         return self.model.predict(*args, **kwargs)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import stream
 from common import RESULTS, Row, load_rows
 from online_trainings import LEARNERS
-from summaries import Interval, find_interval_over_problems, make_table
+from summaries import Interval, find_interval_over_problems
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -35,10 +35,17 @@ LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahea
 """Arms of the stream that are agents under other names, and list schedules that learned nothing."""
 
 
-def of_study(rows: Iterable[Row]) -> Iterator[Run]:
-    """Runs of a study."""
+def of_runs(rows: Iterable[Row], **values: object) -> Iterator[Run]:
+    """Those with some values, as of a budget."""
     for row in rows:
-        yield row["label"], row["problem"], row["seed"], row["latency_ms"]
+        if values.items() <= row.items():
+            yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
+
+
+def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
+    for row in rows:
+        if row["arm"] != "greedy-fill":
+            yield row["arm"], row["input"], 0, row["ms"]
 
 
 def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
@@ -63,25 +70,11 @@ def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
         yield row["arm"], row["model"], row["seed"], 1.0 / row["speedup_vs_best_single"]
 
 
-def of_published(budget: int | str, rows: Iterable[Row]) -> Iterator[Run]:
-    """Generated problems with little memory."""
-    for row in rows:
-        if row["budget"] == budget:
-            yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
-
-
 def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
     """The best answer after a time of the processor, over the best of all arms at any time."""
     for run in stream.score_times(rows):
         if run["after"] == within:
             yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
-
-
-def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
-    """The largest load of a device in pipelines."""
-    for row in rows:
-        if row["arm"] != "greedy-fill":
-            yield row["arm"], row["input"], 0, row["ms"]
 
 
 def of_requests(rate: float, rows: Iterable[Row]) -> Iterator[Run]:
@@ -99,13 +92,12 @@ class Question:
     Attributes:
         problems: The problems, in words.
         budget: What every arm may use.
-        page: Where its numbers are, relative to ``docs/results``.
-        rows: The files, relative to ``docs/results``, with a space between two.
+        page: Where its numbers are.
+        rows: The files, with a space between two.
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         together: Whether a seed is one training, which plays all problems.
-        known: Whether latencies are over the best known ones, as on the page, not over the best of
-            these runs.
+        known: Whether latencies are over the best known ones, not over the best of these runs.
     """
 
     problems: str
@@ -147,11 +139,11 @@ QUESTIONS = (
     Question(SCARCE, "500 placements", "published.md", FLOORS,
              partial(of_floors, "evaluations", 500), known=True),
     Question("generated graphs, little memory", "500 placements", "published.md",
-             "published-rows.jsonl.gz", partial(of_published, 500)),
+             "published-rows.jsonl.gz", partial(of_runs, budget=500)),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
-             "placement-bench-1/results.jsonl.xz", of_study),
+             "placement-bench-1/results.jsonl.xz", of_runs),
     Question("HSDAG's three models", "500 placements", "hsdag.md", "paper/results.jsonl.xz",
-             of_study),
+             of_runs),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
                partial(of_learning, n)) for n in (500, 2000)),
     Question("four networks on OpenVINO", "100 measured placements", "measured.md",
@@ -168,14 +160,8 @@ MOST_NAMED = 3
 """Arms that are level with the best one and named; more are counted."""
 
 
-def make_full_table() -> str:
-    """The table of the index of results."""
-    return make_table(map(answer, QUESTIONS), *HEADER)
-
-
 @cache
 def answer(question: Question) -> list[str]:
-    """The cells of a question."""
     scores = question.score()
     ranked = sorted(scores, key=lambda arm: -mean(scores[arm]))
     first, *others = ranked
@@ -201,11 +187,8 @@ def answer(question: Question) -> list[str]:
 
 def name_few(arms: Sequence[str]) -> str:
     """The names of a few arms, or how many there are."""
-    return (
-        join_words([code(arm) for arm in arms])
-        if len(arms) <= MOST_NAMED
-        else f"{len(arms)} others"
-    )
+    few = len(arms) <= MOST_NAMED
+    return join_words([code(arm) for arm in arms]) if few else f"{len(arms)} others"
 
 
 def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
@@ -220,18 +203,15 @@ def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interv
 
 
 def mean(scores: Scores) -> float:
-    """Mean over problems of the means over runs."""
     return float(np.mean([np.mean(runs) for runs in scores.values()]))
 
 
 def is_learned(arm: str) -> bool:
-    """Return whether an arm learns, or was trained."""
     word = first_word(arm)
     return word in POLICIES or (word in ABOUT and ABOUT[word].kind == LEARNED)
 
 
 def first_word(arm: str) -> str:
-    """The agent's name in the label of an arm."""
     return arm.replace(",", " ").split()[0]
 
 

@@ -188,9 +188,9 @@ def tiny_profile(own_profiles: None) -> CostTable:
 
 
 @pytest.fixture
-def bench_env(tmp_path: Path) -> BenchEnv:
+def bench_env() -> BenchEnv:
     """The toy on its simulated twin."""
-    return BenchEnv.make("DevicePlacementSim-v0", {"model": "tiny"}, tmp_path)
+    return BenchEnv.make("DevicePlacementSim-v0", {"model": "tiny"})
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ from placement_gym.bench.report.document import (
     format_heading,
     format_table,
 )
-from placement_gym.bench.run import BenchEnv
+from placement_gym.bench.run import make_portable
 from placement_gym.cli import main
 from placement_gym.hardware import DeviceSpec, parse_devices
 from placement_gym.models import load_model
@@ -192,13 +192,11 @@ def test_a_models_name_leaves_no_folder(name: str, tmp_path: Path) -> None:
     assert len(document["rows"]) == 3
     inside = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert inside == {path for path in out.iterdir() if path.is_file()}
-    bench_env = BenchEnv.make(ENV, {"model": model}, out)
-    assert Path(bench_env.env_kwargs["model"]).parent == out
+    assert Path(make_portable({"model": model}, out)["model"]).parent == out
 
 
 def test_a_saved_model_is_the_one_in_memory(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make(ENV, {"model": load_model("tiny")}, tmp_path)
-    again = ov.Core().read_model(bench_env.env_kwargs["model"])
+    again = ov.Core().read_model(make_portable({"model": load_model("tiny")}, tmp_path)["model"])
     assert len(again.get_ops()) == len(load_model("tiny").get_ops())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.bin", "tiny.xml"]
 

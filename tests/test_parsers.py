@@ -25,11 +25,9 @@ from safetensors.numpy import save as save_arrays
 from agents.common import load_weights, save_weights
 from agents.common.weights import ABOUT
 from placement_gym.base import UserError
-from placement_gym.bench.report.comparison import FILE as COMPARISON
-from placement_gym.bench.report.comparison import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
-from placement_gym.bench.run import ROWS, load_rows, load_runs
+from placement_gym.bench.run import ROWS, load_runs
 from placement_gym.bench.study import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.envs.online import PlanTable
@@ -108,7 +106,7 @@ def read_study(path: Path) -> None:
 
 
 def read_rows(path: Path) -> None:
-    load_rows(path)
+    load_runs(path)
     for row in load_runs(path.parent):
         json.loads(row["problem"])
 
@@ -188,11 +186,6 @@ PARSERS = (
         REFERENCES,
         b'{"a b c": {"bound_ms": 1.5, "placement": [0, 1], "version": "1"}}',
         read_references,
-    ),
-    Parser(
-        COMPARISON,
-        b'{"env": "E", "model": "tiny", "devices": ["CPU"], "rows": [{"key": "a"}]}',
-        lambda path: describe_replaced({"rows": []}, path.parent),
     ),
     Parser(
         "words.txt",

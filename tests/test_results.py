@@ -15,7 +15,7 @@ import pytest
 
 from agents import AGENTS
 from placement_gym.base import explain_removal
-from placement_gym.bench.run import AgentSpec, read_rows
+from placement_gym.bench.run import AgentSpec, read_runs
 from placement_gym.bench.study import Study, check_rows, describe_older, read_columns, validate
 from placement_gym.bench.study.row_checks import OF_STUDIES, find_missing_columns
 from placement_gym.problem import parse_assignment
@@ -50,7 +50,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def pages(figures: ModuleType) -> ModuleType:
-    return sys.modules["result_pages"]
+    return sys.modules["all"]
 
 
 def test_figures_in_documents_follow_from_their_rows(figures: ModuleType) -> None:
@@ -63,7 +63,7 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
     claims: Any = import_module("claims")
     for claim in claims.CLAIMS:
         text = " ".join((RESULTS / claim.page).read_text().split())
-        assert claim.say() in text, claim.page
+        assert claim.text.format(*claim.compute()) in text, claim.page
 
 
 @pytest.mark.parametrize("n_blocks", [1, pytest.param(4, marks=pytest.mark.slow)])
@@ -126,6 +126,11 @@ def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
     assert {str(file.relative_to(RESULTS)) for file in FILES} == listed
 
 
+def test_rows_of_earlier_releases_stay() -> None:
+    rows = read_columns(RESULTS / "releases.jsonl.xz")
+    assert {row["version"] for row in rows} >= {"0.1.0", "0.2.0"}
+
+
 def test_tables_of_agents_name_those_that_can_be_made(pages: ModuleType) -> None:
     for document in RESULTS.rglob("*.md"):
         text = document.read_text()
@@ -146,7 +151,7 @@ def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
         rf"\d+ of {len(rows)} rows are of an older schema: \d+ have", older
     )
     if file in OF_STUDIES_FILES:
-        assert read_rows(file)[1] == []
+        assert read_runs(file)[1] == []
     else:
         assert [*validate(file)] == []
 
@@ -264,7 +269,7 @@ def test_the_last_evaluation_of_a_learner_is_its_greedy_placement(figures: Modul
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("file", OF_STUDIES_FILES, ids=lambda file: str(file.relative_to(RESULTS)))
 def test_published_rows_of_studies_replay(file: Path) -> None:
-    rows = [row for row in read_rows(file)[0] if row["env"].startswith("DevicePlacementSim")]
+    rows = [row for row in read_runs(file)[0] if row["env"].startswith("DevicePlacementSim")]
     built_in = [row for row in rows if "/" not in row["env_kwargs"]["model"]]
     replayed = built_in[:: max(len(built_in) // 10, 1)][:10]
     errors = [found.error for found in check_rows(replayed, quiet=True) if found.error]

@@ -14,7 +14,7 @@ from graphs import draw_edges, spread_layers
 from matplotlib.figure import Figure
 
 import placement_gym
-from placement_gym.bench.run import load_rows
+from placement_gym.bench.run import load_runs
 from placement_gym.graph import assign_layers
 from placement_gym.view.figures import COLOURS
 
@@ -53,7 +53,7 @@ def save(figure: Figure, name: str) -> None:
 
 def load_latencies() -> dict[str, float]:
     """Label -> median latency of Inception-V3's runs in the published study ``paper``, ms."""
-    rows = [row for row in load_rows(PAPER) if row["model"] == MODEL and not row["error"]]
+    rows = [row for row in load_runs(PAPER) if row["model"] == MODEL and not row["error"]]
     labels = dict.fromkeys(row["label"] for row in rows)
     return {label: median(r["latency_ms"] for r in rows if r["label"] == label) for label in labels}
 
@@ -64,7 +64,7 @@ def draw_overview(width: float) -> None:
     base: Any = placement_gym.placement_env(env)
     saved = next(
         row
-        for row in load_rows(PAPER)
+        for row in load_runs(PAPER)
         if row["model"] == MODEL and row["label"] == "min-cut" and not row["error"]
     )
     placement = placement_gym.Placement.from_assignment(base.problem, base.problem.single(0)).units
@@ -121,7 +121,7 @@ def draw_measured(width: float) -> None:
     """README: a placement of ResNet-50 that was measured, and what each agent found."""
     rows = [
         row
-        for row in load_rows(MEASURED)
+        for row in load_runs(MEASURED)
         if row["model"] == "resnet" and len(row["devices"]) == 2 and row["label"] in SHOWN
     ]
     speedups = {

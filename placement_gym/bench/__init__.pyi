@@ -1,4 +1,11 @@
 from .benchmark import benchmark as benchmark
 from .comparing import compare as compare
+from .known import VALUES as VALUES
+from .known import BestKnown as BestKnown
+from .known import find_best_known as find_best_known
+from .known import identify as identify
+from .known import identify_row as identify_row
+from .known import is_trivial as is_trivial
+from .known import load_values as load_values
 from .scenes import open_runs as open_runs
 from .scenes import open_scene as open_scene

@@ -75,7 +75,7 @@ def compare(
     """Run agents under equal budgets, measure each finalist again and report.
 
     Every device alone is always in the table. Runs with different seeds share no measurement.
-    ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
+    ``out`` gets ``results.jsonl`` (a line for each run, appended as it ends), ``comparison.json``,
     ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
     and a picture; ``references.json`` with the bound, where one was computed.
 
@@ -112,8 +112,7 @@ def compare(
     folder = make_output_folder(out)
     devices, reason = choose_devices(env_id, devices)
     # Rows must say what was run wherever they are read: paths and objects become portable.
-    kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
-    kwargs = make_portable(kwargs, folder)
+    kwargs = make_portable({"model": model, "devices": devices, **(env_kwargs or {})}, folder)
     with BenchEnvs() as envs:
         if not quiet:
             warn_if_busy(env_id)
@@ -127,7 +126,8 @@ def compare(
         factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        kept = {row["key"]: row for row in load_runs(folder) if row["key"] in labels}
+        runs = load_runs(folder)
+        kept = {row["key"]: row for row in runs if row["key"] in labels}
         stale = find_stale(bench_env, kept.values(), factories)
         with lock_folder(folder):
             remove_rows(folder, stale)
@@ -158,8 +158,10 @@ def compare(
         document = summarize(envs, tasks[0], ended, folder)
         document["notes"] += notes
         document |= {"interrupted": interrupted, "resumed": len(tasks) - len(missing)}
-        replaced = [*set(stale.values()), *comparison.describe_replaced(document, folder)]
-        document["replaced"] = " ".join(replaced)
+        replaced = set(stale.values())
+        if others := sum(row["key"] not in labels for row in runs):
+            replaced.add(f"results.jsonl has {others} other rows, which this table leaves out.")
+        document["replaced"] = " ".join(sorted(replaced))
         comparison.write_comparison(bench_env, document, {task.key for task in missing}, folder)
     return document
 
@@ -177,10 +179,9 @@ def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
 def open_env_to_split(
     envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
 ) -> tuple[BenchEnv, dict[str, Any], list[str]]:
-    """Make the environment; with finer units if the default ones are too few to split.
+    """Make the environment, with finer units if the default ones are too few to split.
 
-    Returns:
-        The environment, its arguments, and notes for the reader.
+    Returns it with its arguments and notes for the reader.
     """
     # Rules may name several devices for parts of one unit, and a profile needs several placements:
     # units are counted without either.
@@ -190,32 +191,29 @@ def open_env_to_split(
         if name == "constraints" or (name, value) == ("costs", "profiled")
     }
     plain = {name: value for name, value in kwargs.items() if name not in strict}
-    bench_env, notes = envs.get(env_id, plain), []
-    finer = [] if "granularity" in kwargs else [*FINER.values()]
-    while bench_env.base.problem.n_units < MIN_USEFUL_UNITS and finer:
-        granularity = finer.pop(0)
+    problem, notes = envs.get(env_id, plain).base.problem, []
+    finer = () if "granularity" in kwargs else FINER.values()
+    for granularity in finer:
+        if problem.n_units >= MIN_USEFUL_UNITS:
+            break
         with suppress(UserError):  # published workloads have no fused units
-            fine_env = envs.get(env_id, {**plain, "granularity": granularity})
-            counts = count_units(bench_env.base.problem.units)
+            fine = envs.get(env_id, {**plain, "granularity": granularity}).base.problem
+            counts = count_units(problem.units)
             notes = [f"the default granularity leaves {counts}: {granularity!r} is used"]
-            bench_env, plain = fine_env, {**plain, "granularity": granularity}
+            problem, plain = fine, {**plain, "granularity": granularity}
     kwargs = {**plain, **strict}
     bench_env = envs.get(env_id, kwargs)
-    names = bench_env.base.problem.device_names
-    if len(names) == 1:
-        notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")
-    if bench_env.base.problem.n_units < MIN_USEFUL_UNITS:
-        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
+    problem = bench_env.base.problem
+    if len(problem.device_names) == 1:
+        only = problem.device_names[0]
+        notes.append(f"{only} is the only device: name two or more to split, as in CPU,GPU")
+    if problem.n_units < MIN_USEFUL_UNITS:
+        notes.append(f"there is little to place: {count_units(problem.units)}")
     return bench_env, kwargs, notes
 
 
 def choose_agents(agents: Sequence[Any] | None, measured: bool) -> list[AgentSpec]:
-    """The agents to run besides single devices.
-
-    Raises:
-        UnknownAgentError: A name is unknown or cannot be imported.
-        UserError: An object has the name of another agent, or an option is unknown.
-    """
+    """The agents to run besides single devices; ``UserError`` if one is not as it should be."""
     if agents is None:
         agents = [*(ENGINE_AGENTS if measured else ()), *SEARCH_AGENTS]
     specs = [spec for spec in map(AgentSpec.from_value, agents) if spec.name != SINGLE_DEVICE]
@@ -232,11 +230,7 @@ def plan_study(
     budget: int,
     seeds: Sequence[int] | int,
 ) -> Study:
-    """The study that a comparison is: every device alone, then the agents.
-
-    Raises:
-        UserError: Budget or seeds are wrong.
-    """
+    """The study that a comparison is: every device alone, then the agents."""
     problem = bench_env.base.problem
     alone = [
         AgentSpec(SINGLE_DEVICE, {"device": name})
@@ -268,10 +262,7 @@ def find_stale(
 ) -> dict[str, str]:
     """Keys of the rows whose runs have to be done again, with the reason.
 
-    Args:
-        bench_env: Where they would be done.
-        rows: Of runs that are asked for.
-        in_memory: Names of agents that are objects, which rows cannot tell apart.
+    Rows cannot tell agents apart that are objects ``in_memory`` and have one name.
     """
     origin, machine = bench_env.origin, (host(), versions().get("openvino"))
 
@@ -290,13 +281,9 @@ def find_stale(
 
 
 def summarize(envs: BenchEnvs, task: Task, rows: Sequence[Json], folder: Path) -> Document:
-    """The comparison of rows as a JSON-able document.
+    """The comparison of the runs that have ended as a JSON-able document.
 
-    Args:
-        envs: Environments that are open already.
-        task: Of one of the runs.
-        rows: Of runs that have ended.
-        folder: Of the results, which keeps bounds.
+    ``task`` is one of theirs; the folder of the results keeps bounds.
     """
     bench_env, rows = envs.get(task.env, task.make_kwargs), correct_drift(rows)
     base, problem = bench_env.base, bench_env.base.problem

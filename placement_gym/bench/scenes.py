@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base import UserError, is_folder
-from placement_gym.bench.run import Json, describe_devices, load_runs, read_make_kwargs
+from placement_gym.bench.run import (
+    Json,
+    describe_devices,
+    group_by,
+    load_runs,
+    read_make_kwargs,
+)
 from placement_gym.models import Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved, parse_assignment
 from placement_gym.problem.costs import name_costs_file
@@ -55,19 +61,12 @@ def open_scene(
 
 
 def open_runs(rows: Sequence[Json]) -> Scene:
-    """The fastest placement of each agent on one problem, and what simulates them.
-
-    Raises:
-        UserError: The model cannot be built, or the placements are not of this model.
-    """
+    """The fastest placement of each agent on one problem, and what simulates them."""
     return make_scene(find_fastest(rows, {}))
 
 
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
-    """The placement of a file, with the costs next to it, if there are any.
-
-    Its model is the one that it names unless ``changes`` has one.
-    """
+    """The placement of a file, with the costs next to it, if there are any."""
     placement, costs = Placement.load(path), name_costs_file(path)
     kwargs = {
         **({"costs": str(costs)} if costs.is_file() else {}),
@@ -81,25 +80,20 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
 def read_folder(
     path: Path, changes: Mapping[str, Any], number: int | None
 ) -> list[StatedPlacement]:
-    """The fastest run of each agent on one problem of a folder, the fastest first.
-
-    Raises:
-        UserError: The folder has no runs with a placement, or those of several problems.
-    """
+    """The fastest run of each agent on one problem of a folder, the fastest first."""
     rows = [row for row in load_runs(path) if row["placement"] and row["latency_ms"]]
-    problems = {row["problem"]: row for row in rows}
+    problems = [*group_by("problem", rows).values()]
     if not problems:
         raise UserError(f"{path} has no runs with a placement: name a folder of results or a file")
     if number is None and len(problems) > 1:
         problem_list = "; ".join(
             f"{index}: {row['model']} on {describe_devices(row['devices'])}"
-            for index, row in enumerate(problems.values(), start=1)
+            for index, (*_, row) in enumerate(problems, start=1)
         )
         raise UserError(f"{path} has {len(problems)} problems, choose --problem: {problem_list}")
     if number is not None and number > len(problems):
         raise UserError(f"{path} has {len(problems)} problems, not {number}")
-    key = [*problems][(number or 1) - 1]
-    return find_fastest([row for row in rows if row["problem"] == key], changes)
+    return find_fastest(problems[(number or 1) - 1], changes)
 
 
 def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[StatedPlacement]:

@@ -96,7 +96,7 @@ def run_compare(options: argparse.Namespace) -> int:
         quiet=options.quiet,
     )
     if options.json or document["rows"]:
-        print_result(options, document, lambda: comparison_table(document))
+        print_result(options, document, lambda: comparison_table(document, options.verbose))
     if document["rows"] and not options.json:
         print(f"{document['kept']} are in {options.out}/")
     if document["interrupted"]:

@@ -20,13 +20,9 @@ DIGITS, START_DIGITS = 4, 8
 
 
 def make_view_data(scene: Scene) -> Values:
-    """Make all values that a page shows of some placements.
+    """Make all values that a page shows of some placements; times are in ms, sizes in bytes.
 
-    Returns:
-        ``model``, ``costs`` and ``schedule`` by name, ``cautions``,
-        ``one_device_holds_the_model``, ``devices``, ``units`` and ``edges`` as columns, and
-        ``placements``, each with its devices, submodels and timeline. Times are in ms,
-        sizes in bytes.
+    Units and edges are columns; each placement has its devices, submodels and timeline.
     """
     backend = scene.backend
     units = backend.problem.units
@@ -46,19 +42,16 @@ def make_view_data(scene: Scene) -> Values:
 
 
 def list_devices(backend: SimulatedBackend) -> list[Values]:
-    """Name, colour and, in bytes, limit of each device; and what a transfer costs from it."""
-    problem, costs = backend.problem, backend.costs
+    problem, costs, limits = backend.problem, backend.costs, backend.problem.limits_bytes
     return [
         {
             "name": device.name,
             "colour": COLOURS[index % len(COLOURS)],
-            "limit": int(limit) if np.isfinite(limit) else None,
+            "limit": int(limits[index]) if np.isfinite(limits[index]) else None,
             "link_ms": round_values(costs.link_ms[index]),
             "link_ms_per_size": round_values(costs.link_ms_per_size[index]),
         }
-        for index, (device, limit) in enumerate(
-            zip(problem.devices, problem.limits_bytes, strict=True)
-        )
+        for index, device in enumerate(problem.devices)
     ]
 
 
@@ -86,7 +79,6 @@ def describe_units(backend: SimulatedBackend) -> Values:
 
 
 def describe_operators(units: Units) -> Values:
-    """Columns of the operators of units that have several, in topological order."""
     several = np.bincount(units.of_operator, minlength=len(units)) > 1
     indices = np.flatnonzero(several[units.of_operator]).tolist()
     graph = units.graph
@@ -98,7 +90,6 @@ def describe_operators(units: Units) -> Values:
 
 
 def number_texts(texts: Iterable[str]) -> Values:
-    """Distinct texts, and the index of each one's text."""
     numbers: dict[str, int] = {}
     index = [numbers.setdefault(make_printable(text), len(numbers)) for text in texts]
     return {"texts": list(numbers), "index": index}
@@ -132,17 +123,14 @@ def describe_edges(backend: SimulatedBackend) -> Values:
 
 
 def describe_placement(backend: SimulatedBackend, shown: DisplayedPlacement) -> Values:
-    """One placement: devices and submodels of the units, its costs, and its timeline."""
     problem, simulator = backend.problem, backend.simulator
     units = problem.units
     placement = uint8(shown.assignment)
-    latency_ms, start, finish = backend.schedule(shown.assignment)
+    _, start, finish = backend.schedule(shown.assignment)
     latency_ms, n_submodels = simulator.latency_and_submodels(placement)
     transfers = schedule_transfers(simulator, placement, finish)
-    submodel = np.zeros(len(units), dtype=np.int64)
-    submodel[units.of_operator] = acyclic_submodels(
-        units.graph, shown.assignment[units.of_operator]
-    )
+    submodel, devices = np.zeros(len(units), dtype=np.int64), shown.assignment[units.of_operator]
+    submodel[units.of_operator] = acyclic_submodels(units.graph, devices)
     return {
         "label": make_printable(shown.label),
         "saved": make_printable(shown.saved),
@@ -183,5 +171,4 @@ def find_runs(units: Units, start: FloatArray, finish: FloatArray) -> Values:
 
 
 def round_values(values: FloatArray, digits: int = DIGITS) -> list[float]:
-    """Numbers with few significant digits."""
     return [float(f"{value:.{digits}g}") for value in values.tolist()]

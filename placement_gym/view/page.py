@@ -8,7 +8,6 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ SCRIPTS = (
 """Scripts of the folder ``static``, in the order in which they run."""
 PICTURES = ("png", "svg", "pdf")
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+"""Stands for a part in the page's template."""
 
 
 def render_page(data: dict[str, Any]) -> str:
@@ -45,21 +45,15 @@ def render_page(data: dict[str, Any]) -> str:
         "library": library,
         "script": script,
     }
-    return fill_in(read("page.html"), parts)
-
-
-def fill_in(template: str, parts: Mapping[str, str]) -> str:
-    """A page from its template, in which ``{{name}}`` stands for a part."""
-    return PLACEHOLDER.sub(lambda match: parts[match[1]], template)
+    return PLACEHOLDER.sub(lambda match: parts[match[1]], read("page.html"))
 
 
 def read(name: str) -> str:
-    """A file of the page."""
     return files("placement_gym.view").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def hash_source(script: str) -> str:
-    """Return the hash by which a content security policy names a script within the page."""
+    """The hash by which a content security policy names a script within the page."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -78,11 +72,7 @@ def check_picture_file(path: str | Path) -> None:
 
 
 def draw_shown(scene: Scene, path: str | Path) -> None:
-    """Draw the first placement of a scene.
-
-    Raises:
-        FileError: The file cannot be written.
-    """
+    """Draw the first placement of a scene."""
     from placement_gym.view.figures import draw_placement, save
 
     placement, problem = scene.placements[0], scene.backend.problem
@@ -90,12 +80,10 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
 
 
 def make_title(scene: Scene) -> str:
-    """Make a title: what is saved, model, placement, latency and what makes it infeasible."""
     placement, backend = scene.placements[0], scene.backend
     latency_ms = backend.evaluate_ignoring_limits(placement.assignment).latency_ms
-    title = (
-        f"{backend.problem.units.graph.model}, {placement.label}: {latency_ms:.4g} ms (simulated)"
-    )
+    model = backend.problem.units.graph.model
+    title = f"{model}, {placement.label}: {latency_ms:.4g} ms (simulated)"
     error = backend.infeasibility(placement.assignment)
     cautions = collect_cautions(backend.problem.devices)
     lines = [placement.saved, f"{title}, but {error}" if error else title, *cautions]

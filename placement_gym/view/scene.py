@@ -29,32 +29,20 @@ MAX_PLACEMENTS = 8
 
 @dataclass(frozen=True)
 class DisplayedPlacement:
-    """One placement of a page.
-
-    Attributes:
-        label: Its name on the page.
-        assignment: (n_units,) device indices.
-        result: What is known of it besides the simulation, as a sentence, or an empty string.
-        measured_ms: Its latency as it was measured; None if it was not.
-        saved: What its file holds, in one line; empty if it is not from a file.
-    """
+    """One placement of a page: its name there, and (n_units,) device indices."""
 
     label: str
     assignment: IntArray
     result: str = ""
+    """What is known of it besides the simulation, as a sentence."""
     measured_ms: float | None = None
     saved: str = ""
+    """What its file holds, in one line; empty if it is not from a file."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Placements of one model that a page shows.
-
-    Attributes:
-        backend: Simulates the placements.
-        placements: The first is the one shown at the beginning.
-        one_device_holds_the_model: Whether some device may run the model alone.
-    """
+    """Placements of one model that a page shows, the first one at the beginning."""
 
     backend: SimulatedBackend
     placements: tuple[DisplayedPlacement, ...]
@@ -63,7 +51,10 @@ class Scene:
 
 @dataclass(frozen=True)
 class StatedPlacement:
-    """A placement as its source states it, and the arguments that build its problem."""
+    """A placement as its source states it, and the arguments that build its problem.
+
+    See ``DisplayedPlacement``; the speed-up is over the best single device.
+    """
 
     label: str
     placement: Placement
@@ -71,12 +62,11 @@ class StatedPlacement:
     result: str = ""
     measured_ms: float | None = None
     speedup: float | None = None
-    """Over the best single device, as the source states it; None if it does not."""
     saved: str = ""
 
 
 def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
-    """Placements of one model, with what simulates them and the fastest single device."""
+    """Placements of one model, with what simulates them, and the fastest single device if any."""
     kwargs = stated[0].kwargs
     simulated = build_problem({**kwargs, "granularity": "op"})
     graph = simulated.problem.units.graph
@@ -87,25 +77,19 @@ def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
     axes = parse_schedule(kwargs.get("schedule") or simulated.schedule, objective)
     backend = SimulatedBackend(problem, simulated.costs, axes)
     max_shown = max(2, min(MAX_PLACEMENTS, MAX_SHOWN // len(units)))
-    singles = find_single_device(backend)
-    placements = [
-        DisplayedPlacement(
-            result.label,
-            assign_units(backend, result.placement),
-            state_result(result, bool(singles)),
-            result.measured_ms,
-            result.saved,
+    alone = SingleDeviceResults.from_backend(backend).best()
+    placements = []
+    for one in stated[:max_shown]:
+        assignment, result = assign_units(backend, one.placement), one.result
+        if one.speedup is not None and alone is not None:
+            result += f", {one.speedup:.3f} x the best single device"
+        placements.append(
+            DisplayedPlacement(one.label, assignment, result, one.measured_ms, one.saved)
         )
-        for result in stated[:max_shown]
-    ]
-    return Scene(backend, (*placements, *singles), bool(singles))
-
-
-def state_result(stated: StatedPlacement, one_device_holds_the_model: bool) -> str:
-    """Describe a placement, with its gain if there is a single device to compare with."""
-    if stated.speedup is None or not one_device_holds_the_model:
-        return stated.result
-    return f"{stated.result}, {stated.speedup:.3f} x the best single device"
+    if alone is not None:
+        name = f"{problem.device_names[alone]} alone"
+        placements.append(DisplayedPlacement(name, problem.single(alone)))
+    return Scene(backend, tuple(placements), alone is not None)
 
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
@@ -115,11 +99,7 @@ def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
 
 
 def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:
-    """The units of placements that fit the graph; single operators where they differ.
-
-    Raises:
-        PlacementMismatchError: An operator is in no unit.
-    """
+    """The units of placements that fit the graph; single operators where they differ."""
     members = placements[0].members
     labels = np.arange(len(graph))
     if all(placement.members == members for placement in placements):
@@ -134,11 +114,7 @@ def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:
 
 
 def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
-    """(n_units,) device indices of a placement of the same operators.
-
-    Raises:
-        PlacementMismatchError: It names devices that the problem does not have.
-    """
+    """(n_units,) device indices of a placement of the same operators."""
     units, names = backend.problem.units, backend.problem.device_names
     index = {name: position for position, name in enumerate(names)}
     unknown = sorted({device.name for device in placement.devices} - set(index))
@@ -151,11 +127,3 @@ def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
     assignment = np.zeros(len(units), dtype=np.int64)
     assignment[units.of_operator] = device_index[placement.operator_devices(units.graph)]
     return assignment
-
-
-def find_single_device(backend: SimulatedBackend) -> list[DisplayedPlacement]:
-    """The fastest device that may run the model alone; none if no device may."""
-    problem, device = backend.problem, SingleDeviceResults.from_backend(backend).best()
-    if device is None:
-        return []
-    return [DisplayedPlacement(f"{problem.device_names[device]} alone", problem.single(device))]

@@ -28,7 +28,6 @@ def make_trace(data: Values) -> Values:
 
 
 def list_events(data: Values, placement: Values, process: int) -> Iterator[Values]:
-    """The events of one placement, with the names of their process and threads."""
     yield name_thread("process_name", f"{process}. {placement['label']}", process)
     names = [device["name"] for device in data["devices"]]
     runs, transfers = placement["runs"], placement["transfers"]
@@ -74,7 +73,6 @@ def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]
 def describe_bar(
     data: Values, columns: Values, bar: int, span_ns: tuple[int, int], process: int, thread: int
 ) -> Values:
-    """A bar as a complete event, with what is known of its unit or tensor."""
     units, unit = data["units"], columns["unit"][bar]
     values: dict[str, Any] = {
         "unit": units["name"][unit],

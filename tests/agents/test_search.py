@@ -32,8 +32,8 @@ def made(name: str, env: gym.Env) -> Search:
 
 
 @pytest.mark.parametrize("name", [*MAKERS, "search"])
-def test_a_search_evaluates_as_many_placements_as_it_may(name: str, tmp_path: Path) -> None:
-    bench_env = BenchEnv.make("DevicePlacementSim-v0", {"model": "resnet"}, tmp_path)
+def test_a_search_evaluates_as_many_placements_as_it_may(name: str) -> None:
+    bench_env = BenchEnv.make("DevicePlacementSim-v0", {"model": "resnet"})
     row, _ = run_agent(bench_env, AgentSpec(name), seed=0, budget=131)
     assert (row.error, row.evaluations, row.stopped) == ("", 131, False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ from placement_gym.models import ModelSpec
 
 
 @pytest.fixture
-def measured_env(tmp_path: Path) -> BenchEnv:
+def measured_env() -> BenchEnv:
     """The toy on the CPU test bed, in this process."""
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "isolate": False}
-    return BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
+    return BenchEnv.make("DevicePlacement-v0", kwargs)
 
 
 def measurement(speedup: float, noise: float = 0.0) -> Measurement:
@@ -115,9 +114,9 @@ def test_a_best_single_device_behind_the_reference_is_replaced(
 
 
 @pytest.mark.slow
-def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
+def test_measured_finalists_come_from_a_new_process() -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}
-    bench_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
+    bench_env = BenchEnv.make("DevicePlacement-v0", kwargs)
     row, placement = run_agent(bench_env, AgentSpec("window"), seed=0, budget=2)
     assert placement is not None
     assert row.error == ""
@@ -126,9 +125,9 @@ def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_failing_new_process_is_an_error_row_with_a_placement(tmp_path: Path) -> None:
+def test_failing_new_process_is_an_error_row_with_a_placement() -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed"}
-    measured_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
+    measured_env = BenchEnv.make("DevicePlacement-v0", kwargs)
     measured_env.env.reset()  # the process of the search has the model
     measured_env.base.backend.inner.engine.spec = ModelSpec("gone.xml")
     row, placement = run_agent(measured_env, AgentSpec("single-device"), seed=0, budget=2)

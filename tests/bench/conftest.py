@@ -1,4 +1,4 @@
-# White-box tests of bench.known
+# White-box tests of bench
 """The results of a small study, once for the tests of reports and of replaying."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from studies import REPORTED
 
-from placement_gym.bench.known import best_known
+from placement_gym.bench import known
 from placement_gym.bench.study import run_study
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
@@ -20,9 +20,9 @@ BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 @pytest.fixture
 def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file without best known values, in place of the package's."""
-    file = tmp_path / "values.json"
-    best_known.save_values([], file)
-    monkeypatch.setattr(best_known, "VALUES", file)
+    file = tmp_path / "best_known.json"
+    known.save_values([], file)
+    monkeypatch.setattr(known, "VALUES", file)
     return file
 
 

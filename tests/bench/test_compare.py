@@ -18,7 +18,7 @@ from studies import write_rows
 import placement_gym
 from placement_gym.base import UserError
 from placement_gym.bench.comparing import find_stale, summarize
-from placement_gym.bench.report import comparison, plots
+from placement_gym.bench.report import KnownLatencies, comparison, plots
 from placement_gym.bench.run import (
     ROWS,
     AgentSpec,
@@ -26,7 +26,7 @@ from placement_gym.bench.run import (
     BenchEnvs,
     Task,
     load_agent,
-    load_rows,
+    load_runs,
 )
 from placement_gym.bench.run.agents import UnknownAgentError
 
@@ -42,7 +42,7 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
 def test_compare_leaves_files_that_people_can_open(tmp_path: Path, pictures: Any) -> None:
     with pictures():
         document = compare(tmp_path, ["random", "window"], budget=10)
-    rows = load_rows(tmp_path / "results.jsonl")
+    rows = load_runs(tmp_path / "results.jsonl")
     assert rows == document["rows"]
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
@@ -123,7 +123,7 @@ def test_a_rerun_does_what_failed_or_cannot_be_recognised_again(tmp_path: Path) 
     assert again["resumed"] == 3
     assert "Failed runs were done again." in again["replaced"]
     assert "objects in memory were done again" in again["replaced"]
-    assert len(load_rows(tmp_path / "results.jsonl")) == len(first["rows"]) == 5
+    assert len(load_runs(tmp_path / "results.jsonl")) == len(first["rows"]) == 5
     assert not compare(tmp_path, ["random"])["replaced"].startswith("Failed")
 
 
@@ -140,7 +140,7 @@ def test_rows_of_something_that_has_changed_are_replaced(
     again = compare(tmp_path)
     assert again["resumed"] == 1
     assert "another version" in again["replaced"]
-    assert len(load_rows(tmp_path / "results.jsonl")) == 2
+    assert len(load_runs(tmp_path / "results.jsonl")) == 2
 
 
 @pytest.mark.parametrize("change", [{"host": ""}, {"versions": {"openvino": "2020.1"}}])
@@ -151,7 +151,7 @@ def test_measured_rows_of_another_machine_are_replaced(
     write_rows(tmp_path, (rows[0], rows[1] | change))
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
-        stale = find_stale(envs.get(SIM, {"model": "tiny"}), load_rows(tmp_path / ROWS), ())
+        stale = find_stale(envs.get(SIM, {"model": "tiny"}), load_runs(tmp_path / ROWS), ())
     assert stale.keys() == {rows[1]["key"]}
     assert "another machine or version of OpenVINO" in stale[rows[1]["key"]]
 
@@ -174,18 +174,18 @@ def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
 def test_another_comparison_in_the_folder_says_what_it_replaces(tmp_path: Path) -> None:
     compare(tmp_path, ["random"])
     other = compare(tmp_path, ["random"], devices="cpu+igpu")
-    assert "replace those of tiny on CPU, GPU" in other["replaced"]
-    assert len(load_rows(tmp_path / "results.jsonl")) == 6
-    assert "stay in results.jsonl" in str(comparison_on_terminal(other))
+    assert other["replaced"].startswith("results.jsonl has 3 other rows")
+    assert len(load_runs(tmp_path / "results.jsonl")) == 6
+    assert "3 other rows" in comparison_on_terminal(other)
 
 
-def comparison_on_terminal(document: dict[str, Any]) -> str:
+def comparison_on_terminal(document: Any, width: int = 200, verbose: bool = False) -> str:
     from rich.console import Console
 
-    console = Console(width=200)
+    console = Console(width=width)
     with console.capture() as captured:
-        console.print(comparison.comparison_table(document))
-    return " ".join(captured.get().split())
+        console.print(comparison.comparison_table(document, verbose))
+    return captured.get()
 
 
 def test_the_table_shows_the_gap_to_the_proven_optimum(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_bound_is_shown_where_nothing_is_proven(tmp_path: Path) -> None:
     assert 0 < document["bound_ms"] < fastest
     assert document["optimum_ms"] is None
     table = (tmp_path / "table.md").read_text()
-    assert f"| bound below all placements |   | {document['bound_ms']:.2f} |" in table
+    assert f"| lower bound |   | {document['bound_ms']:.2f} |" in table
     assert "| ≤ " in table
 
 
@@ -241,7 +241,7 @@ def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
 def test_one_agent_under_two_labels_runs_once_as_in_a_study(tmp_path: Path) -> None:
     labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
     assert labels == ["single-device CPU", "single-device GPU", "random"]
-    assert len(load_rows(tmp_path / "results.jsonl")) == 3
+    assert len(load_runs(tmp_path / "results.jsonl")) == 3
 
 
 def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
@@ -288,7 +288,25 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     disturbed = document | {"rows": [*others, window | {"interference": 0.23}]}
     assert "window: other programs took 23% of the time" in comparison_on_terminal(disturbed)
     alone = others[0] | {"warning": "the machine was busy", "beats_best_single": "no"}
-    assert comparison.format_verdict(alone) == "no"
+    assert comparison.format_row(alone, KnownLatencies())["faster"] == "no"
+
+
+def test_on_80_columns_no_row_is_torn_and_the_legend_has_one_line(tmp_path: Path) -> None:
+    agents = ["search", {"name": "random-blocks", "label": "random-blocks, long name"}]
+    document = compare(tmp_path, agents, seeds=2, devices="cpu-testbed-limited")
+    lines = comparison_on_terminal(document, 80).splitlines()
+    (legend,) = (at for at, line in enumerate(lines) if line.startswith("ms: "))
+    assert lines[legend + 1].startswith("CPU_FAST alone: does not fit")
+    labels = tuple(row["label"] for row in document["rows"])
+    rows = [line for line in lines[:legend] if line.startswith(labels)]
+    assert len(rows) == len(labels)
+    assert not [row for row in rows if not re.search(r" +(yes|no|does not fit) +\d+ *$", row)]
+    assert "wall s" not in " ".join(lines)
+    assert "wall s: of the search" in comparison_on_terminal(document, 240, verbose=True)
+    failed = [row | {"error": f"lost {n}"} for n in range(9) for row in document["rows"][:1]]
+    many = document | {"rows": failed}
+    assert "and 4 more failures; -v names all" in comparison_on_terminal(many)
+    assert "lost 8" in comparison_on_terminal(many, verbose=True)
 
 
 def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) -> None:
@@ -296,7 +314,7 @@ def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) ->
 
     compare(tmp_path, ["random"], model=load_model("tiny"))
     assert compare(tmp_path, ["random"], model=load_model("tiny"))["resumed"] == 3
-    assert np.isfinite(load_rows(tmp_path / "results.jsonl")[0]["latency_ms"])
+    assert np.isfinite(load_runs(tmp_path / "results.jsonl")[0]["latency_ms"])
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 import placement_gym
 from placement_gym.bench import open_scene
 from placement_gym.bench.report import StudyResults, comparison, load_known_latencies
-from placement_gym.bench.report.overview import count_split_wins
 from placement_gym.bench.report.problems import summarize_runs
+from placement_gym.bench.report.study import count_split_wins
 from placement_gym.bench.run import BenchEnvs, Task
 from placement_gym.view import make_view_data
 from placement_gym.view.figures import draw_comparison

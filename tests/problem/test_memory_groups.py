@@ -16,7 +16,7 @@ from slow_repair import SlowRepair
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import BoolArray, IntArray, UserError
-from placement_gym.bench.known import identify
+from placement_gym.bench import identify
 from placement_gym.envs import DevicePlacementEnv
 from placement_gym.hardware import DeviceSpec, parse_devices
 from placement_gym.problem import Problem

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.known import VALUES, identify, load_values
+from placement_gym.bench import VALUES, identify, load_values
 from placement_gym.bench.report import evaluate_ms
 from placement_gym.bench.run import BenchEnvs
 from placement_gym.envs import StreamProblem

@@ -1,4 +1,3 @@
-from .files import ComparisonFields as ComparisonFields
 from .files import ConstraintFields as ConstraintFields
 from .files import CostFields as CostFields
 from .files import CostGraphFields as CostGraphFields

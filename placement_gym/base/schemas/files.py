@@ -79,21 +79,6 @@ class ListPolicyFields(Fields):
     about: Name = ""
 
 
-class RowKey(Fields):
-    """The key of a row."""
-
-    key: Name
-
-
-class ComparisonFields(Fields):
-    """The comparison that a folder holds."""
-
-    env: Name
-    model: Name
-    devices: list[Name]
-    rows: list[RowKey]
-
-
 class ReferenceFields(Fields):
     """A bound of a problem, the solver's placement, and the version that found them."""
 

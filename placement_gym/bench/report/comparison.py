@@ -16,16 +16,13 @@ from placement_gym.base import (
     Column,
     FittedTable,
     FittedText,
-    UserError,
     format_ratio,
-    is_file,
     make_printable,
     replace_files,
     safe_name,
     write_json,
     write_text,
 )
-from placement_gym.base.schemas import ComparisonFields, check, load_json
 from placement_gym.bench.report.document import (
     escape_paragraph,
     format_bold,
@@ -49,34 +46,32 @@ from placement_gym.problem import Placement, parse_assignment
 from placement_gym.view import figures
 
 Document = dict[str, Any]
-FILE = "comparison.json"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold unchanged but for spaces, each of which becomes ``--``."""
 TITLE_LETTERS = 92
 """Length of a note up to which it is printed on pictures; longer ones are next to the table."""
 COLUMNS = (
     Column("agent", text=True),
-    Column("seed", spare=3),
-    Column("ms", meaning="median of the finalist, measured again after the search"),
-    Column("p90", spare=7, meaning="90th percentile of the same"),
+    Column("seed", spare=2),
+    Column("ms", meaning="measured again"),
+    Column("p90", spare=6, meaning="90th percentile"),
     Column("gap", meaning=GAP),
-    Column("x ref", spare=6, meaning="speed-up over the reference device"),
-    Column("x best single", meaning="speed-up over the best single device"),
-    Column(
-        "faster",
-        meaning="whether it beats the best single device by more than the noise, doubtful if its "
-        "measurement decides nothing",
-    ),
-    Column("subm.", spare=2, meaning="submodels that the engine made (expected, if different)"),
-    Column("evals", spare=1, meaning="placements evaluated in the search"),
-    Column("infeas.", spare=5, meaning=INFEASIBLE),
-    Column("wall s", spare=4, meaning="seconds of the search"),
+    Column("x ref", spare=5, meaning="over the reference"),
+    Column("x best single", meaning="speed-up"),
+    Column("faster"),
+    Column("subm.", spare=3, meaning="submodels (expected)"),
+    Column("evals", spare=1),
+    Column("infeas.", spare=4, meaning=INFEASIBLE),
+    Column("wall s", spare=4, meaning="of the search"),
 )
-LEGEND = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
+"""Those without a meaning need none; the legend of the shown ones has one line on 80 columns."""
+SHOWN = ("agent", "seed", "ms", "gap", "x best single", "faster", "evals")
+"""Columns that a terminal shows, the others if asked."""
+MAX_FAILURES = 5
+"""Failed runs that a terminal names, the others if asked. Hand-tuned."""
 
 
 def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
-    """A result row as cells by column."""
     empty_cells = dict.fromkeys(
         ("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-"
     )
@@ -94,18 +89,12 @@ def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
         }
         if known.one_device_holds_the_model:
             line["x best single"] = format_ratio(row["speedup_vs_best_single"], row["noise"])
-            line["faster"] = format_verdict(row)
+            undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
+            line["faster"] = "doubtful" if undecided else row["beats_best_single"]
     return line | summarize_effort([row])
 
 
-def format_verdict(row: Json) -> str:
-    """Format whether a row beats the best single device, which is never faster than itself."""
-    undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
-    return "doubtful" if undecided else str(row["beats_best_single"])
-
-
 def heading(document: Document) -> str:
-    """Model, devices, environment and reference in one line."""
     return (
         f"{document['model']} on {', '.join(document['devices'])} ({document['env']}), "
         f"{document['n_units']} units, reference {document['reference']}"
@@ -113,7 +102,6 @@ def heading(document: Document) -> str:
 
 
 def conclusion(document: Document) -> str:
-    """One sentence that answers the user's question."""
     interrupted = "Interrupted; rerun the command to continue. " if document["interrupted"] else ""
     return interrupted + str(document["verdict"])
 
@@ -134,7 +122,7 @@ def list_lines(document: Document) -> Iterator[tuple[dict[str, str], str]]:
         yield {"agent": name, "ms": f"{value:.2f}"}, "dim"
 
 
-def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
+def describe_run(row: Json, one_device_holds_the_model: bool) -> str:
     """The result of a run in one line, printed as it ends."""
     seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
@@ -150,57 +138,47 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     )
 
 
-def comparison_table(document: Document) -> Group:
-    """The table that the command prints, with notes, failures and the verdict."""
-    table, rows = FittedTable(COLUMNS, heading(document)), document["rows"]
+def comparison_table(document: Document, verbose: bool = False) -> Group:
+    """Make the table that the command prints, with notes, failures and the verdict.
+
+    Args:
+        document: What ``compare`` returns.
+        verbose: Whether to show all columns and failures, where they fit, not the main ones.
+    """
+    columns = [column for column in COLUMNS if verbose or column.name in SHOWN]
+    table, rows = FittedTable(columns, heading(document)), document["rows"]
     for line, style in list_lines(document):
         table.add_cells(line, style=style)
     notes = [*document["notes"], *filter(None, [document["replaced"]])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
     # Devices that are too small are no faults.
-    failures = [
-        FittedText(explain_failure(row), "" if exceeds_memory(row) else "red")
-        for row in rows
-        if row["error"]
-    ]
+    failures = {
+        explain_failure(row): "" if exceeds_memory(row) else "red" for row in rows if row["error"]
+    }
+    named = [*failures.items()][: None if verbose else MAX_FAILURES]
+    if more := len(failures) - len(named):
+        named.append((f"and {more} more failures; -v names all", "red"))
     return Group(
         *(FittedText(note, style="yellow") for note in notes),
         table,
-        *failures,
+        *(FittedText(failure, style) for failure, style in named),
         *(FittedText(line, style="yellow") for line in list_remarks(rows)),
         FittedText(conclusion(document)),
     )
 
 
 def format_markdown(document: Document) -> str:
-    """The same table as Markdown."""
     rows = document["rows"]
+    legend = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
     failures = [explain_failure(row) for row in rows if row["error"]]
     parts = [
         format_heading(heading(document), 1),
         *map(format_bold, document["notes"]),
         format_table([line for line, _ in list_lines(document)]),
-        *map(escape_paragraph, [LEGEND, *failures, *list_remarks(rows), conclusion(document)]),
+        *map(escape_paragraph, [legend, *failures, *list_remarks(rows), conclusion(document)]),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def describe_replaced(document: Document, folder: Path) -> list[str]:
-    """Describe the comparison that is overwritten in the folder, if it was of other runs."""
-    if not is_file(folder / FILE):
-        return []
-    try:
-        replaced = check(ComparisonFields, load_json(folder / FILE))
-    except UserError as error:
-        return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
-    keys = {row["key"] for row in document["rows"]}
-    if {row.key for row in replaced.rows} <= keys:
-        return []
-    return [
-        f"The table, placements and pictures replace those of {replaced.model} on "
-        f"{', '.join(replaced.devices)} ({replaced.env}), whose rows stay in results.jsonl."
-    ]
 
 
 def write_comparison(
@@ -208,11 +186,7 @@ def write_comparison(
 ) -> None:
     """Write pictures, ``comparison.json`` and ``table.md``; what cannot be drawn becomes a note.
 
-    Args:
-        bench_env: Where the runs were.
-        document: The comparison, which gets notes and what was written.
-        new: Keys of runs whose placements were not drawn before.
-        folder: Where.
+    Placements of runs with ``new`` keys are drawn again.
     """
     short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
     runs = draw_runs(document, "\n".join([heading(document), *short]), folder)
@@ -220,12 +194,11 @@ def write_comparison(
     document["notes"] += undrawn
     document["kept"] = f"Rows, table{'' if undrawn else ', pictures'} and placements"
     with replace_files(folder) as new_folder:
-        write_json(new_folder / FILE, document)
+        write_json(new_folder / "comparison.json", document)
         write_text(new_folder / "table.md", format_markdown(document))
 
 
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
-    """Write the finalist of a row as a placement file, if there is one."""
     if row["placement"] is None:
         return
     base = bench_env.base

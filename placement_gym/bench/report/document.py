@@ -44,12 +44,10 @@ def code_span(text: object) -> str:
 
 
 def format_heading(text: str, level: int = 2) -> str:
-    """A heading; level 1 is the title."""
     return f"{'#' * level} {escape_markdown(text)}"
 
 
 def format_bold(text: str) -> str:
-    """A paragraph that is the summary, or needs attention."""
     return f"**{escape_paragraph(text)}**"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, UserError, keep_if_possible, to_plain, write_text
 from placement_gym.base.schemas import ReferencesFile, check, load_json
-from placement_gym.bench.known import find_best_known, identify_row
+from placement_gym.bench import find_best_known, identify_row
 from placement_gym.bench.run import BenchEnv, BenchEnvs, Json, Task, group_by
 from placement_gym.solvers import ROUNDING, bounds, reaches
 from placement_gym.version import VERSION
@@ -53,13 +53,12 @@ class KnownLatencies:
             "best single device": self.best_single_ms,
             "proven optimum": self.optimum_ms,
             "best known": None if self.optimum_ms else self.best_known_ms,
-            "bound below all placements": None if self.optimum_ms else self.bound_ms,
+            "lower bound": None if self.optimum_ms else self.bound_ms,
         }
         return {name: value for name, value in values.items() if value}
 
-    def add_proof(self, latencies_ms: Sequence[float]) -> KnownLatencies:
-        """Add an optimum, if one of these latencies exceeds the bound by no more than rounding."""
-        best_ms = min(latencies_ms, default=np.inf)
+    def add_proof(self, best_ms: float) -> KnownLatencies:
+        """Add an optimum, if a placement's latency exceeds the bound by no more than rounding."""
         open_bound = self.bound_ms if self.optimum_ms is None else None
         if open_bound is None or not reaches(best_ms, open_bound):
             return self
@@ -116,16 +115,12 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
             origin=value.origin,
             elsewhere_ms=elsewhere.latency_ms if elsewhere else None,
             one_device_holds_the_model=value.best_single_ms is not None,
-        ).add_proof([row["latency_ms"] for row in own if row["latency_ms"]])
+        ).add_proof(min((row["latency_ms"] for row in own if row["latency_ms"]), default=np.inf))
     return known
 
 
 def load_references(path: Path) -> References:
-    """Bounds that a folder holds, with placements that solvers found.
-
-    Raises:
-        UserError: The file is damaged.
-    """
+    """Bounds that a folder holds, with placements that solvers found."""
     if not path.is_file():
         return {}
     try:
@@ -152,12 +147,19 @@ def compute_known(
     key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
     reference = references.get(key, {})
     # An optimum is what a run or the solver's placement takes now, never what the file says; a
-    # bound of another version, or above some placement, is replaced.
-    placed_ms = [*known_ms, replay(backend, reference.get("placement"))]
-    if reference.get("version") != VERSION or is_above(reference["bound_ms"], placed_ms):
-        reference = references[key] = find_reference(backend, min(known_ms))
-        placed_ms = [*known_ms, replay(backend, reference["placement"])]
-    return replace(known, bound_ms=reference["bound_ms"]).add_proof(placed_ms)
+    # bound of another version, or above the latency of a placement, is replaced.
+    placed_ms = min(*known_ms, replay(backend, reference.get("placement")))
+    bound_ms = reference.get("bound_ms") or 0.0
+    if reference.get("version") != VERSION or placed_ms < bound_ms * (1.0 - ROUNDING):
+        # For the environment's own latency, submodels and memory limits included.
+        solved = bounds.lower_bound(
+            backend.problem, backend.costs, backend.semantics, upper_ms=min(known_ms)
+        )
+        placement = None if solved.assignment is None else solved.assignment.tolist()
+        placed_ms = min(*known_ms, replay(backend, placement))
+        bound_ms = min(solved.bound_ms, placed_ms)
+        references[key] = {"bound_ms": bound_ms, "placement": placement, "version": VERSION}
+    return replace(known, bound_ms=bound_ms).add_proof(placed_ms)
 
 
 def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
@@ -167,11 +169,7 @@ def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
-    """The environment of rows with a latency.
-
-    Returns:
-        None if it cannot be made, or its model or costs are not those of all rows.
-    """
+    """The environment of rows with a latency; None if its model or costs are not theirs."""
     if not rows:
         return None
     try:
@@ -182,33 +180,15 @@ def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | 
 
 
 def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
-    """The models and cost tables of rows."""
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
 
 
-def find_reference(backend: SimulatedBackend, best_ms: float) -> dict[str, Any]:
-    """Find a bound, and perhaps the solver's placement; see ``References``.
-
-    Both for the environment's own latency, submodels and memory limits included. See
-    ``solvers.bounds.lower_bound``.
-    """
-    solved = bounds.lower_bound(backend.problem, backend.costs, backend.semantics, upper_ms=best_ms)
-    placement = None if solved.assignment is None else solved.assignment.tolist()
-    bound_ms = min(solved.bound_ms, best_ms, replay(backend, placement))
-    return {"bound_ms": bound_ms, "placement": placement, "version": VERSION}
-
-
 def replay(backend: SimulatedBackend, placement: list[int] | None) -> float:
-    """The latency of a placement that a file holds in ms; infinite if it is none."""
+    """The latency in ms of a placement that a file or solver states; infinite if it is none."""
     try:
         return np.inf if placement is None else evaluate_ms(backend, np.array(placement))
     except UserError:
         return np.inf
-
-
-def is_above(bound_ms: float | None, placed_ms: Sequence[float]) -> bool:
-    """Return whether a bound is above the latency of a placement by more than rounding."""
-    return bound_ms is not None and min(placed_ms) < bound_ms * (1.0 - ROUNDING)
 
 
 def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:

@@ -1,4 +1,4 @@
-"""What a comparison shows on standard error: what it will do, and a table that fills meanwhile."""
+"""What a comparison shows on standard error: what it does, and a table that fills meanwhile."""
 
 from __future__ import annotations
 
@@ -9,52 +9,44 @@ import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from placement_gym.backends.measured import predict_interference
-from placement_gym.base import Column, FittedTable, FloatArray, make_printable
-from placement_gym.bench.report.wording import describe_memory_error
+from placement_gym.base import Column, FittedTable, FittedText, FloatArray
+from placement_gym.bench.report.wording import describe_memory_error, explain_agents
 from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, Json, Task, is_measured
+from placement_gym.bench.study import count_runs
 
 START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 6, 6
 """For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
 evaluation, and evaluations that last as long as measuring the finalists of a run."""
-STRIP_WIDTH = 20
-"""Characters of a strip of samples."""
+STRIP_WIDTH = 16
+"""Characters of a strip of samples: a line of the table has at most 80."""
 DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
 """No sample, one, two or three, and more of them at one place of the strip."""
 BASE = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
 """The place of what speed-ups are relative to."""
 
 
-def say(text: str, style: str = "") -> None:
-    """Print a line on standard error; brackets in it are not markup."""
-    console = Console(stderr=True)
-    console.print(make_printable(text), style=style, highlight=False, markup=False)
-
-
 def warn_if_busy(env_id: str) -> None:
     """Warn if other programs leave no core to an environment that measures."""
     busy = predict_interference() if is_measured(env_id) else ""
     if busy:
-        say(busy, "bold yellow")
+        Console(stderr=True).print(FittedText(busy, "bold yellow"))
 
 
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
 ) -> None:
-    """Print the runs; for measured environments also their estimated time."""
-    for note in notes:
-        say(note)
-    problem, done = bench_env.base.problem, len(tasks) - len(missing)
-    plan = [
-        f"{problem.n_units} units on {', '.join(problem.device_names)}",
-        f"{len(tasks)} runs" + (f", {done} of them in the folder already" if done else ""),
-        f"{tasks[0].budget} evaluations for each search",
-    ]
+    """Print notes, the runs with their estimated time where it is known, and what agents do."""
+    problem, plan = bench_env.base.problem, [count_runs(tasks, missing)]
     if bench_env.measured:
         plan.append(f"up to {N_FINALISTS} finalists of each measured again")
     if bench_env.measured and missing:
         minutes = estimate_minutes(missing, bench_env.base.reference.latency_ms)
         plan.append(f"about {minutes} on an idle machine")
-    say(f"{problem.units.graph.model}: {'; '.join(plan)}")
+    what = f"{problem.units.graph.model}: {problem.n_units} units on "
+    what += f"{', '.join(problem.device_names)}; {'; '.join(plan)}"
+    agents = explain_agents(task.agent for task in tasks)
+    for text in filter(None, (*notes, what, agents)):
+        Console(stderr=True).print(FittedText(text))
 
 
 def count_evaluations(task: Task) -> int:
@@ -72,22 +64,17 @@ def estimate_minutes(missing: Sequence[Task], reference_ms: float) -> str:
 
 @dataclass
 class Line:
-    """The runs of an agent, of all seeds.
-
-    Attributes:
-        tasks: Its runs.
-        rows: Of those that have ended.
-        samples: Speed-ups of all evaluations that were feasible.
-        evaluations: Of the run that continues.
-    """
+    """The runs of an agent, of all seeds."""
 
     tasks: list[Task] = field(default_factory=list)
     rows: list[Json] = field(default_factory=list)
+    """Of runs that have ended."""
     samples: list[float] = field(default_factory=list)
+    """Speed-ups of all evaluations that were feasible."""
     evaluations: int = 0
+    """Of the run that continues."""
 
     def describe_state(self, running: bool) -> str:
-        """Describe the progress of its runs; ``running`` if one is in progress."""
         budget = count_evaluations(self.tasks[0])
         done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
         if running:
@@ -97,7 +84,7 @@ class Line:
         else:
             error = next((row["error"] for row in self.rows if row["error"]), "")
             if error:
-                return describe_memory_error(error) or "failed"
+                return "does not fit" if describe_memory_error(error) else "failed"
             state = "doubtful" if any(row["warning"] for row in self.rows) else "done"
         return f"{state} {done}/{budget * len(self.tasks)}"
 
@@ -105,11 +92,7 @@ class Line:
 class LiveTable:
     """Agents as lines: state, best latency so far, speed-up, and a dot for each sample.
 
-    Args:
-        bench_env: Where the agents run.
-        tasks: All runs.
-        missing: Those of them that are done now, in their order.
-        labels: Of the agents, by the keys of tasks.
+    Tasks that are missing are done now, in their order; ``labels`` are by the keys of tasks.
     """
 
     def __init__(
@@ -147,14 +130,14 @@ class LiveTable:
         samples = [1.0, *(sample for line in self.lines.values() for sample in line.samples)]
         low, high = min(samples), max(samples)
         base = "the best single device" if self.alone else "the reference device"
-        dots = f"each evaluation, from {low:.2f} to {high:.2f} x {base} ({BASE})"
+        dots = f"evaluations, {low:.2f} to {high:.2f} ({BASE}: 1)"
         table = FittedTable(
             [
-                Column("agent", spare=1, text=True),
-                Column("state", spare=2, text=True, meaning="with evaluations done and allowed"),
+                Column("agent", text=True),
+                Column("evaluations", spare=1, text=True, whole=True),
                 Column("best ms"),
-                Column("speed-up"),
-                Column("samples", spare=3, text=True, whole=True, meaning=dots),
+                Column("speed-up", meaning=f"x {base}"),
+                Column("samples", spare=2, text=True, whole=True, meaning=dots),
             ]
         )
         # Another thread draws than adds: what it reads twice may have changed.
@@ -170,7 +153,6 @@ class LiveTable:
         yield table
 
     def describe_best(self, line: Line) -> tuple[str, str]:
-        """Latency and speed-up of the best finalist, or the best so far."""
         feasible_rows = [row for row in line.rows if row["latency_ms"]]
         if feasible_rows:
             row = min(feasible_rows, key=lambda row: float(row["latency_ms"]))

@@ -20,7 +20,7 @@ from placement_gym.view.figures import (
     COLOURS,
     REST,
     WITHIN,
-    Look,
+    add_legend,
     choose_looks,
     draw_best_so_far,
     draw_comparison,
@@ -37,7 +37,7 @@ BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
 def rank_agents(results: StudyResults) -> list[str]:
-    """Agents with at least one score, best first."""
+    """Agents with a score, best first."""
     return [agent for agent in results.ranking if (results.scores(agent) > 0).any()]
 
 
@@ -50,20 +50,12 @@ def draw_intervals(results: StudyResults) -> Figure:
     for shift, (label, field) in enumerate(fields.items()):
         height = np.arange(len(agents)) + 0.25 * shift
         value, low, high = np.array([results.estimates[agent, field] for agent in agents]).T
-        axes.errorbar(
-            value,
-            height,
-            xerr=[value - low, high - value],
-            fmt="o" if not shift else "x",
-            ms=5,
-            capsize=3,
-            color=COLOURS[shift],
-            label=f"{label}, IQM",
-        )
+        bars: dict[str, Any] = {"fmt": "ox"[shift], "ms": 5, "capsize": 3, "color": COLOURS[shift]}
+        ends = [value - low, high - value]
+        axes.errorbar(value, height, xerr=ends, label=f"{label}, IQM", **bars)
         means = [results.means[agent, field] for agent in agents]
-        axes.plot(
-            means, height, "d", ms=6, mfc="none", color=COLOURS[shift], label=f"{label}, mean"
-        )
+        name, colour = f"{label}, mean", COLOURS[shift]
+        axes.plot(means, height, "d", ms=6, mfc="none", color=colour, label=name)
     axes.set(
         yticks=np.arange(len(agents)),
         yticklabels=[escape_figure_text(agent) for agent in agents],
@@ -85,7 +77,7 @@ def draw_profiles(results: StudyResults) -> Figure:
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, N_CURVE_POINTS)
     for agent, look in choose_looks(agents).items():
         profile = performance_profile(results.scores(agent), thresholds)
-        draw_line(axes, thresholds, profile, agent, look)
+        draw_line(axes, thresholds, profile, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(figure, axes)
@@ -109,7 +101,7 @@ def draw_curves(results: StudyResults) -> Figure:
             rows = results.rows_of(agent)
             problem = np.array([results.problems.index(row["problem"]) for row in rows])
             curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
-            draw_line(axes, grid, curve, agent, look)
+            draw_line(axes, grid, curve, look)
         axes.set(xscale="log", xlabel=label)
         number_axis(axes)
         axes.spines[["top", "right"]].set_visible(False)
@@ -118,20 +110,11 @@ def draw_curves(results: StudyResults) -> Figure:
     return figure
 
 
-def draw_line(axes: Axes, x: FloatArray, curve: Curve, agent: str, look: Look) -> None:
-    """Draw an agent's line over (n,) positions, with its interval if the line is coloured."""
+def draw_line(axes: Axes, x: FloatArray, curve: Curve, look: Mapping[str, Any]) -> None:
     value, low, high = curve
-    axes.plot(x, value, label=REST if look.rest else escape_figure_text(agent), **look.line)
-    if not look.rest:
-        axes.fill_between(x, low, high, color=look.line["color"], **BAND)
-
-
-def add_legend(figure: Figure, axes: Axes) -> None:
-    """Name the lines of one part of a figure next to it, the grey ones once."""
-    handles, names = axes.get_legend_handles_labels()
-    first = {name: names.index(name) for name in names}
-    visible = [handles[index] for index in first.values()]
-    figure.legend(visible, [*first], loc="outside right upper", frameon=False, fontsize=8)
+    axes.plot(x, value, **look)
+    if look["label"] != REST:
+        axes.fill_between(x, low, high, color=look["color"], **BAND)
 
 
 def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator[str]:
@@ -154,10 +137,11 @@ def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator
 
 
 def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]:
-    """Return what no placement exceeds, by name, as a speed-up over a latency."""
-    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
-    ratios = {name: base_ms / value for name, value in values.items() if value}
-    return dict([*ratios.items()][:1])
+    """What no placement exceeds, by name, as a speed-up over a latency."""
+    for name in ("optimum", "bound"):
+        if limit_ms := document[f"{name}_ms"]:
+            return {name: base_ms / limit_ms}
+    return {}
 
 
 def name_seeds(rows: Sequence[Json]) -> list[Json]:
@@ -171,7 +155,6 @@ def name_seeds(rows: Sequence[Json]) -> list[Json]:
 
 
 def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
-    """The finalist of a row on its graph."""
     problem, result = bench_env.base.problem, "failed"
     if row["latency_ms"] is not None:
         result = f"{row['latency_ms']:.4g} ms"

@@ -19,6 +19,7 @@ from placement_gym.bench.report.document import (
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
+    GAP,
     count_wins,
     format_gap,
     list_remarks,
@@ -32,20 +33,30 @@ from placement_gym.view import make_view_data, render_page
 from placement_gym.view.figures import draw_placement
 
 LEFT_OUT = "no: trivial, one device is as fast"
+LEGEND_OF_PROBLEMS = (
+    "ms of score 1: the lowest known latency; bound / ms: a lower bound of all placements over it."
+)
+LEGEND_OF_RUNS = (
+    f"ms: median of the runs; gap: {GAP}; x best single: median speed-up; faster: runs that are, "
+    "beyond noise; greedy ms: what is predicted after learning."
+)
 VIEWS = "views"
 MAX_PAGE_UNITS = 20_000
 """Units up to which a study has pages of placements, as larger ones take long to write;
 ``placement-gym view`` writes single pages."""
 
 
-def list_problems(results: StudyResults) -> str:
-    """A table with a line for each problem."""
+def list_problems(study: Study, results: StudyResults) -> list[str]:
+    """A table with a line for each problem, its legend, and what they are for."""
     by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
-    return format_table([describe_problem(results, problem) for problem in by_role])
+    table = format_table([describe_problem(results, problem) for problem in by_role])
+    proven = sum(known.optimum_ms is not None for known in results.known.values())
+    proofs = f"The optimum is proven for {proven} of {len(results.problems)} problems."
+    roles = f"{describe_roles(study, results)} {proofs}"
+    return [table, escape_paragraph(LEGEND_OF_PROBLEMS), escape_paragraph(roles)]
 
 
 def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
-    """The line of a problem."""
     reference = results.score_references[problem]
     line = {
         "problem": results.names[problem],
@@ -71,7 +82,6 @@ def format_bound(results: StudyResults, problem: str) -> str:
 
 
 def describe_roles(study: Study, results: StudyResults) -> str:
-    """Name the problems that agents are trained and settings chosen on, if the study says so."""
     trained, chosen = (join_entries(study.roles.get(role, ())) for role in (TRAIN, VALIDATION))
     parts = [f"Agents are trained on {trained}."] if trained else []
     if not chosen:
@@ -84,7 +94,6 @@ def describe_roles(study: Study, results: StudyResults) -> str:
 
 
 def join_entries(entries: Sequence[Any]) -> str:
-    """The entries of a role in one line."""
     return ", ".join(
         f"{entry['model']} on {describe_devices(entry['devices'])}"
         if isinstance(entry, Mapping)
@@ -101,16 +110,7 @@ def report_problem(
     envs: BenchEnvs,
     folder: Path,
 ) -> list[str]:
-    """The results on one problem: a table, a verdict, and the best placement as a picture.
-
-    Args:
-        results: All results.
-        problem: Which one.
-        task: One of its runs.
-        published: Label -> model -> latency in ms.
-        envs: Environments that are open already.
-        folder: Of the report, for an interactive page of the placements.
-    """
+    """The results on one problem, which ``task`` is of: a table, a verdict, the best placement."""
     known = results.known[problem]
     # Agents, published latencies, devices alone and optima are one list, so that each is next to
     # what it is compared with.
@@ -127,14 +127,14 @@ def report_problem(
         format_heading(results.names[problem]),
         *([f"{TRIVIAL} It is in no average."] if trivial else []),
         format_table([line for _, line in lines]),
-        *map(escape_paragraph, [verdict, *list_remarks(rows)]),
+        *map(escape_paragraph, [LEGEND_OF_RUNS, verdict, *list_remarks(rows)]),
         *draw_best_placement(results, problem, task, envs, folder),
     ]
 
 
 def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[float, dict[str, str]]:
     """The median latency of an agent, inf if all runs failed, and its line of the table."""
-    rows, known = results.of(agent, problem), results.known[problem]
+    rows, known = results.rows_of(agent, problem), results.known[problem]
     latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
     if not len(latency):
@@ -161,13 +161,11 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
 
 
 def format_wins(rows: list[Json]) -> str:
-    """The runs that beat the best single device, and those whose measurement decides nothing."""
     doubtful = sum(bool(row["warning"]) for row in rows)
     return f"{count_wins(rows)} of {len(rows)}" + (f" ({doubtful} doubtful)" if doubtful else "")
 
 
 def known_values(rows: list[Json], field: str) -> FloatArray:
-    """The values of a field where it is not None."""
     return np.array([row[field] for row in rows if row[field] is not None], dtype=np.float64)
 
 
@@ -207,17 +205,10 @@ def draw_best_placement(
 
 
 def write_view(rows: Sequence[Json], task: Task, folder: Path, number: int, n_units: int) -> str:
-    """Write the page of a problem's placements, the fastest of each agent.
+    """Write the page of a problem's placements, the fastest of each agent; return a link to it.
 
-    Args:
-        rows: The problem's runs.
-        task: One of them, as the study has it: rows decide no file that is opened.
-        folder: Of the report.
-        number: Of the problem.
-        n_units: Of the model.
-
-    Returns:
-        A link to the page; a note if there is none, which must not cost the report.
+    The study's ``task`` decides what file is opened, not the rows. What goes wrong becomes a note,
+    as it must not cost the report.
     """
     if n_units > MAX_PAGE_UNITS:
         return f"{n_units:,} units: placement-gym view writes the interactive page."

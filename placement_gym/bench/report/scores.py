@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.base import FloatArray, UserError
-from placement_gym.bench.known import is_trivial
+from placement_gym.bench import is_trivial
 from placement_gym.bench.report.known_latencies import (
     KnownLatencies,
     find_recorded,
@@ -29,10 +29,7 @@ from placement_gym.bench.study import TEST
 from placement_gym.solvers import ROUNDING
 
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
-DRIFT_NOTE = (
-    "Latencies were measured at different moments and are corrected for drift: each is the median "
-    "of the device it was measured with, over all runs, divided by its speed-up over that device."
-)
+DRIFT_NOTE = "Latencies are corrected for drift, by the device that each was measured with."
 
 
 def correct_drift(rows: Sequence[Json]) -> list[Json]:
@@ -42,24 +39,22 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
     that was measured in the same interleaved run, so that each latency becomes the median of that
     device's divided by its speed-up. Simulated latencies do not change.
     """
-    return [row for own in group_by("problem", rows).values() for row in _correct_problem(own)]
-
-
-def _correct_problem(rows: Sequence[Json]) -> list[Json]:
-    alone_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    reference_ms = median_device_ms(rows, "latency_ms", "speedup")
-    elsewhere_ms = median_device_ms(rows, "scored_ms", "scored_speedup")
-    devices = (
-        ("latency_ms", "speedup_vs_best_single", alone_ms),
-        ("greedy_latency_ms", "greedy_speedup", reference_ms),
-        ("scored_ms", "scored_speedup", elsewhere_ms),
-    )
     corrected = []
-    for row in rows:
-        new = {ms: of_ms / row[ratio] for ms, ratio, of_ms in devices if row[ms] and row[ratio]}
-        if row.get("latency_p90_ms") and "latency_ms" in new:
-            new["latency_p90_ms"] = row["latency_p90_ms"] * new["latency_ms"] / row["latency_ms"]
-        corrected.append(row | new)
+    for own in group_by("problem", rows).values():
+        alone_ms = median_device_ms(own, "latency_ms", "speedup_vs_best_single")
+        reference_ms = median_device_ms(own, "latency_ms", "speedup")
+        elsewhere_ms = median_device_ms(own, "scored_ms", "scored_speedup")
+        devices = (
+            ("latency_ms", "speedup_vs_best_single", alone_ms),
+            ("greedy_latency_ms", "greedy_speedup", reference_ms),
+            ("scored_ms", "scored_speedup", elsewhere_ms),
+        )
+        for row in own:
+            new = {ms: of_ms / row[ratio] for ms, ratio, of_ms in devices if row[ms] and row[ratio]}
+            if row.get("latency_p90_ms") and "latency_ms" in new:
+                factor = new["latency_ms"] / row["latency_ms"]
+                new["latency_p90_ms"] = row["latency_p90_ms"] * factor
+            corrected.append(row | new)
     return corrected
 
 
@@ -99,7 +94,7 @@ def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> Score
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """Rows, by problem, agent and seed.
+    """Rows by problem, agent and seed.
 
     Attributes:
         rows: Rows of the results file, corrected for drift.
@@ -113,9 +108,7 @@ class StudyResults:
 
     @classmethod
     def load(cls, folder: str | Path) -> StudyResults:
-        """Read the results of a folder, corrected for drift, with the best known values.
-
-        Optima and bounds of other problems are not computed.
+        """Read the results of a folder with the best known values; optima are not computed.
 
         Raises:
             UserError: The folder has no results.
@@ -154,13 +147,10 @@ class StudyResults:
     def seeds(self) -> list[int]:
         return sorted({row["seed"] for row in self.rows})
 
-    def of(self, agent: str, problem: str) -> list[Json]:
-        """The runs of an agent on a problem."""
-        return [row for row in self.rows if (row["label"], row["problem"]) == (agent, problem)]
-
-    def rows_of(self, agent: str) -> list[Json]:
-        """All runs of an agent."""
-        return [row for row in self.rows if row["label"] == agent]
+    def rows_of(self, agent: str, problem: str = "") -> list[Json]:
+        """The runs of an agent, on one problem or on all."""
+        rows = [row for row in self.rows if row["label"] == agent]
+        return [row for row in rows if problem in ("", row["problem"])]
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -210,7 +200,7 @@ class StudyResults:
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.
+        """(n_seeds, n_problems) lowest known latency over the run's, nan where none ran.
 
         Args:
             agent: Its label.
@@ -253,12 +243,9 @@ class StudyResults:
         return [self.agents[place] for place in np.argsort(-means, kind="stable")]
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
-        """(runs, len(grid)) best score so far; 0 before the first feasible placement.
+        """(runs, len(grid)) best score so far on a grid of evaluations (axis 0) or seconds (1).
 
-        Args:
-            agent: Its label.
-            grid: Evaluations or seconds.
-            axis: 0 for evaluations, 1 for seconds.
+        It is 0 before the first feasible placement.
         """
         curves = []
         for row in self.rows_of(agent):

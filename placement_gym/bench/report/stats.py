@@ -77,11 +77,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> Curve:
 def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Estimate:
     """Compute a statistic of scores with its stratified bootstrap interval.
 
-    Runs are resampled within each problem, independently for each agent.
-
-    Args:
-        statistic: A function of one array for each of ``scores``.
-        scores: (n_seeds, n_problems) of each agent.
+    Runs are resampled within each problem, independently for each of the arrays of scores.
     """
     rng = np.random.default_rng(0)
     value = float(statistic(*scores))
@@ -99,13 +95,9 @@ def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def bootstrap_curve(curves: FloatArray, group: IntArray) -> Curve:
-    """Mean of some runs' curves with its bootstrap interval.
+    """Mean of (n_runs, n_points) curves with its bootstrap interval.
 
-    Runs are resampled within each group, as ``bootstrap`` does.
-
-    Args:
-        curves: (n_runs, n_points) values.
-        group: (n_runs,) problem of each run.
+    Runs are resampled within each (n_runs,) group, as ``bootstrap`` does within a problem.
     """
     rng = np.random.default_rng(0)
     weights = np.zeros((CURVE_RESAMPLES, len(curves)))

@@ -6,20 +6,29 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from placement_gym.backends import YES
 from placement_gym.base import UserError, progress_bar, write_text
 from placement_gym.bench.report.document import (
     code_span,
     escape_paragraph,
     format_bold,
     format_heading,
+    format_table,
     save_picture,
 )
 from placement_gym.bench.report.known_latencies import load_known_latencies
-from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
-from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
+from placement_gym.bench.report.problems import list_problems, report_problem
 from placement_gym.bench.report.scores import DRIFT_NOTE, StudyResults, correct_drift
-from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
+from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
+from placement_gym.bench.report.wording import (
+    INFEASIBLE,
+    explain_agents,
+    explain_failure,
+    summarize_effort,
+)
 from placement_gym.bench.run import BenchEnvs, Json, is_measured, load_runs
 from placement_gym.bench.study import ROLES, Study
 from placement_gym.hardware import DeviceSpec, collect_cautions
@@ -34,16 +43,15 @@ PICTURES = {
     "curves": (draw_curves, "best score so far, mean over all runs with 95 % intervals."),
 }
 """Name of a picture's file -> how it is drawn, and what it shows."""
+FLOORS = ("random-blocks", "hill-climb", "annealing", "search", "greedy")
+"""Agents that need no learning; the best of them is what learning has to beat."""
+MAX_EQUAL_DIFFERENCE = 5e-4
+"""Difference of mean scores that are printed alike."""
 LEGEND = (
-    "A score is the lowest latency that is known, which the table of problems states, divided by "
-    "the run's; 1 is the best known. Mean: over problems, of the median of each problem's runs, "
-    "where a failed run counts 0. IQM: the mean of the middle half of all runs but failed ones, so "
-    "of the middle problems, with its 95 % interval by stratified bootstrap. Trivial problems are "
-    "in neither. Greedy: what the agent predicts after learning; an infeasible prediction counts "
-    "as a failed run. Better than the floor: how often a run beats a run of the best agent that "
-    f"needs no learning ({', '.join(FLOORS)}); a failed run loses. Failed runs are in the profiles "
-    "and curves with score 0. "
-    f"Infeas.: {INFEASIBLE}. In the tables of problems, gap: {GAP}."
+    "Scores are the lowest known latency over a run's: 1 is the best known. mean: over problems, "
+    "of the median run, 0 if it failed; IQM: of the middle half of the runs that did not fail, "
+    "with its 95 % interval; greedy: what is predicted after learning; better than the floor: "
+    f"share of runs that beat one of the best of {', '.join(FLOORS)}; infeas.: {INFEASIBLE}."
 )
 
 
@@ -84,15 +92,16 @@ def report_study(study: Study, folder: str | Path, command: str = "", quiet: boo
         progress.update(steps, description="tables and pictures")
         # The answer comes first, then the problems, then what failed.
         parts = report_overview(study, results, len(order), command, folder)
-        roles = f"{describe_roles(study, results)} {count_proofs(results)}"
-        parts += [format_heading("Problems"), list_problems(results), escape_paragraph(roles)]
+        parts += [format_heading("Problems"), *list_problems(study, results)]
         for problem in results.problems:
             parts += report_problem(
                 results, problem, task_of[problem], study.published, envs, folder
             )
             advance()
-    if failures := list_failures(results):
-        parts += [format_heading("Failed"), *map(escape_paragraph, failures)]
+    failed = [row for row in results.rows if row["error"]]
+    failures = [explain_failure(row, results.names[row["problem"]]) for row in failed]
+    if failures:
+        parts += [format_heading("Failed"), *map(escape_paragraph, dict.fromkeys(failures))]
     file = folder / "report.md"
     write_text(file, "\n\n".join(parts) + "\n")
     return file
@@ -102,9 +111,13 @@ def report_overview(
     study: Study, results: StudyResults, n_runs: int, command: str, folder: Path
 ) -> list[str]:
     """The answer, the agents over the problems of each role, best first, and what was run."""
-    rows = results.rows
+    rows, row = results.rows, results.rows[0]
     (answer, *first), *further = report_roles(results, folder)
-    sentences = [f"{len(rows)} of {n_runs} runs. {describe_provenance(rows[0])}"]
+    versions = {"placement-gym": row["version"]} | row["versions"]
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    made = f"{row['budget']} evaluations a run, {row['env']}; {listed}."
+    sentences = [f"{len(rows)} of {n_runs} runs. {made}"]
+    sentences += filter(None, [explain_agents(row["agent"] for row in rows)])
     if study.score_on:
         sentences.append(f"Scored elsewhere: {dict(study.score_on)}")
     return [
@@ -113,10 +126,9 @@ def report_overview(
         *map(escape_paragraph, list_cautions(study, results)),
         *first,
         *(part for parts in further for part in parts[1:]),
-        format_heading("How it was made and how to read it"),
+        format_heading("How it was made"),
         *map(escape_paragraph, sentences),
         *([f"Made by {code_span(command)}"] if command else []),
-        escape_paragraph(LEGEND),
     ]
 
 
@@ -137,12 +149,12 @@ def report_roles(results: StudyResults, folder: Path) -> list[list[str]]:
             for name, (draw, shown) in PICTURES.items()
             if not parts and any(row["latency_ms"] for row in averaged.rows)
         ]
-        parts.append([answer, heading, summarize_agents(averaged), *pictures])
+        legend = escape_paragraph(LEGEND)
+        parts.append([answer, heading, summarize_agents(averaged), legend, *pictures])
     return parts
 
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
-    """Notes that a reader needs before any latency of the study."""
     measured = is_measured(study.env)
     notes = [*([DRIFT_NOTE] if measured else []), *note_other_versions(results.rows)]
     for row in results.rows:
@@ -151,32 +163,120 @@ def list_cautions(study: Study, results: StudyResults) -> list[str]:
     return list(dict.fromkeys(notes[::-1]))
 
 
-def list_failures(results: StudyResults) -> list[str]:
-    """A line for each agent, problem and reason of failure."""
-    failed = [row for row in results.rows if row["error"]]
-    lines = [explain_failure(row, results.names[row["problem"]]) for row in failed]
-    return list(dict.fromkeys(lines))
-
-
-def describe_provenance(row: Json) -> str:
-    """Budget, environment and versions."""
-    versions = {"placement-gym": row["version"]} | row["versions"]
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{row['budget']} evaluations a run, {row['env']}; {listed}."
-
-
 def note_other_versions(rows: Sequence[Json]) -> list[str]:
     """A sentence where rows carry another version of this package: agents may not be today's."""
     made_by = sorted({row["version"] for row in rows if row["version"]} - {VERSION})
-    if not made_by:
-        return []
-    return [
+    note = (
         f"Rows carry version {' and '.join(made_by)} of this package; options that they do not "
         f"name may have other defaults in {VERSION}."
-    ]
+    )
+    return [note] if made_by else []
 
 
-def count_proofs(results: StudyResults) -> str:
-    """Count the problems whose optimum is known."""
-    proven = sum(known.optimum_ms is not None for known in results.known.values())
-    return f"The optimum is proven for {proven} of {len(results.problems)} problems."
+def summarize_agents(results: StudyResults) -> str:
+    """A table with a line for each agent over all problems of the results."""
+    return format_table([summarize_agent(results, agent) for agent in results.ranking])
+
+
+def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
+    rows, floor, chance = results.rows_of(agent), choose_floor(results), "-"
+    if floor not in (None, agent):
+        chance = format_estimate(estimate_chance(results, agent, str(floor)), 2)
+    line = {
+        "agent": agent,
+        "mean": format_mean(results, agent),
+        "IQM": format_iqm(results, agent),
+        "greedy mean": format_mean(results, agent, "greedy_latency_ms"),
+        "greedy IQM": format_greedy_iqm(results, agent),
+        "better than the floor": chance,
+        "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
+        **summarize_effort(rows),
+    }
+    if results.scored_elsewhere:
+        line["mean elsewhere"] = format_mean(results, agent, "scored_ms")
+        line["IQM elsewhere"] = format_iqm(results, agent, "scored_ms")
+    return line
+
+
+def format_mean(results: StudyResults, agent: str, field: str = "latency_ms") -> str:
+    mean = results.means[agent, field]
+    return "-" if np.isnan(mean) else f"{mean:.3f}"
+
+
+def format_iqm(results: StudyResults, agent: str, field: str = "latency_ms") -> str:
+    return format_estimate(results.estimates[agent, field])
+
+
+def format_greedy_iqm(results: StudyResults, agent: str) -> str:
+    scores = results.scores(agent, "greedy_latency_ms")
+    has_score = results.scores(agent) > 0
+    infeasible = int((scores[has_score] == 0).sum())
+    note = f" ({infeasible} of {has_score.sum()} infeasible)" if infeasible else ""
+    return format_iqm(results, agent, "greedy_latency_ms") + note
+
+
+def estimate_chance(results: StudyResults, agent: str, rival: str) -> Estimate:
+    return bootstrap(probability_of_improvement, results.scores(agent), results.scores(rival))
+
+
+def choose_floor(results: StudyResults) -> str | None:
+    """The label of the best agent of ``FLOORS``, by its mean over problems."""
+    floors = {row["label"] for row in results.rows if row["agent"] in FLOORS and row["latency_ms"]}
+    return next((agent for agent in results.ranking if agent in floors), None)
+
+
+def format_estimate(estimate: Estimate, digits: int = 3) -> str:
+    value, low, high = estimate
+    if np.isnan(value):
+        return "-"
+    if low == high:
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def summarize_study(results: StudyResults, role: str) -> str:
+    """The answer of a study on the problems of a role, for readers who read one sentence."""
+    ranked = [agent for agent in results.ranking if results.means[agent, "latency_ms"] > 0]
+    if not ranked:
+        return "No run ended with a placement."
+    means = [results.means[agent, "latency_ms"] for agent in ranked]
+    n_best = sum(mean > means[0] - MAX_EQUAL_DIFFERENCE for mean in means)
+    iqm = format_iqm(results, ranked[0])
+    alike = f" (as do {n_best - 1} others)" if n_best > 2 else ""
+    alike = f" (as does {ranked[1]})" if n_best == 2 else alike
+    n = len(results.problems)
+    scope = f"the {role} problem" if n == 1 else f"{n} {role} problems"
+    return (
+        f"Over {scope}, {ranked[0]} places best{alike}: mean score {means[0]:.3f}, interquartile "
+        f"mean {iqm}, where 1 is the best known. {compare_with_floor(results, ranked)}"
+        f"{count_split_wins(results)}"
+    )
+
+
+def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
+    """State how many agents beat the best one that needs no learning, beyond chance."""
+    floor = choose_floor(results)
+    rivals = [agent for agent in ranked if agent != floor]
+    if floor is None or not rivals:
+        return ""
+    better = [agent for agent in rivals if estimate_chance(results, agent, floor).low > 0.5]
+    names = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
+    return (
+        f"{len(better) or 'None'} of the {len(rivals)} other agents "
+        f"{'beats' if len(better) == 1 else 'beat'} the floor, {floor}, in most runs{names}. "
+    )
+
+
+def count_split_wins(results: StudyResults) -> str:
+    """Count the problems with a run that beats the best single device, where one may run it."""
+    unsplit = {p for p in results.problems if not results.known_of(p).one_device_holds_the_model}
+    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - unsplit
+    n = len(results.problems)
+    if n == len(unsplit):
+        return f"No single device holds {'the model' if n == 1 else 'any of the models'}."
+    if n == 1:
+        verb = "beats" if won else "does not beat"
+        return f"Splitting the model {verb} the best single device."
+    remark = f"; no single device holds the model of {len(unsplit)}" if unsplit else ""
+    wins = len(won) or "none"
+    return f"Splitting the model beats the best single device on {wins} of them{remark}."

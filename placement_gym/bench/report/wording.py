@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from placement_gym.backends import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by
+from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by, load_bundled
 
-GAP = (
-    "how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "
-    "placement is below"
-)
-
-INFEASIBLE = (
-    "share of the evaluations whose placement did not fit or run; in brackets, of those "
-    "whose placement did not fit as proposed and was repaired first"
-)
+GAP = "above the optimum (≤: a bound)"
+INFEASIBLE = "share that did not fit or run (was repaired)"
+"""Meanings of columns."""
 MISFITS = (
     re.compile(
         r".+ would hold (?P<needed>[\d.]+) (?P<own>\w+), above .+ (?P<limit>[\d.]+) (?P<unit>\w+)"
@@ -35,6 +29,13 @@ MISFITS = (
 MISLEADING = 0.1
 """Share of disturbed evaluations from which a search may be misled. Hand-tuned."""
 Rows = Sequence[Json]
+
+
+def explain_agents(names: Iterable[str]) -> str:
+    """What shipped agents do, but for devices alone; an agent of the user is not explained."""
+    about = load_bundled("agents.about:ABOUT")
+    known = [name for name in dict.fromkeys(names) if name in about and name != SINGLE_DEVICE]
+    return "; ".join(f"{name}: {about[name].line}" for name in known)
 
 
 def describe_memory_error(error: str) -> str:
@@ -85,7 +86,6 @@ def summarize_effort(rows: Rows) -> dict[str, str]:
 
 
 def format_gap(latency_ms: float, known: KnownLatencies) -> str:
-    """Format how far a latency is above the optimum, or with ``≤`` how far at most."""
     reference_ms = known.optimum_ms or known.bound_ms
     if not reference_ms:
         return "-"
@@ -94,12 +94,40 @@ def format_gap(latency_ms: float, known: KnownLatencies) -> str:
 
 
 def list_remarks(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, or that stopped early, and each start as an answer.
+    """Remarks on agents: doubtful and disturbed runs, early ends, and starts that are the answer.
 
     Args:
-        rows: All runs on one problem; those of earlier versions say neither.
+        rows: All runs on one problem; those of earlier versions say nothing.
     """
-    return [*list_warnings(rows), *list_stops(rows), *list_starts(rows)]
+    lines, started = list[str](), dict[str, list[str]]()
+    for label, runs in group_by("label", rows).items():
+        reliable = [row for row in runs if not row.get("warning")]
+        if doubtful := [row for row in runs if row.get("warning")]:
+            who = name_share(label, doubtful, runs)
+            lines.append(f"{who} is doubtful: {doubtful[0]['warning']}")
+        if interference := max((row.get("interference", 0.0) for row in reliable), default=0.0):
+            lines.append(DISTURBED_WIN.format(label, interference))
+        if misled := [row for row in runs if is_misled(row)]:
+            share = f"{misled[0]['disturbed']} of {misled[0]['evaluations']} evaluations"
+            lines.append(
+                f"{name_share(label, misled, runs)}: other programs disturbed {share}, which can "
+                "mislead a search: run it again on an idle machine"
+            )
+        if stopped := [row for row in runs if row.get("stopped")]:
+            spent = sorted({row["evaluations"] for row in stopped})
+            span = str(spent[0]) if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
+            budget = max(row["budget"] for row in stopped)
+            lines.append(
+                f"{name_share(label, stopped, runs)}: stopped after {span} of {budget} "
+                "evaluations: its search ended by itself"
+            )
+        for start, those in group_by("start", [row for row in runs if row.get("start")]).items():
+            started.setdefault(start, []).append(name_share(label, those, runs))
+    return lines + [
+        f"{', '.join(who)}: the answer is {'its' if len(who) == 1 else 'their'} start, "
+        f"{describe_start(start)}"
+        for start, who in started.items()
+    ]
 
 
 def is_misled(row: Json) -> bool:
@@ -107,60 +135,9 @@ def is_misled(row: Json) -> bool:
     return (row.get("disturbed") or 0) > MISLEADING * row.get("evaluations", 0)
 
 
-def list_warnings(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, and with some that others disturbed."""
-    lines = []
-    for label, agent_rows in group_by("label", rows).items():
-        doubtful = [row["warning"] for row in agent_rows if row.get("warning")]
-        share = f" in {len(doubtful)} of {len(agent_rows)} runs" if len(agent_rows) > 1 else ""
-        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
-        reliable = [row for row in agent_rows if not row.get("warning")]
-        interference = max((row.get("interference", 0.0) for row in reliable), default=0.0)
-        lines += [DISTURBED_WIN.format(label, interference)] if interference else []
-        misled = list(filter(is_misled, agent_rows))
-        share = count_share(len(misled), len(agent_rows))
-        lines += [describe_disturbed(label, share, misled[0])] if misled else []
-    return lines
-
-
-def describe_disturbed(label: str, share: str, row: Json) -> str:
-    """Say how much of a search other programs disturbed, for one of its runs."""
-    return (
-        f"{label}{share}: other programs disturbed {row['disturbed']} of {row['evaluations']} "
-        "evaluations, which can mislead a search: run it again on an idle machine"
-    )
-
-
-def list_stops(rows: Rows) -> list[str]:
-    """A line for each agent whose search ended by itself before its budget."""
-    lines = []
-    for label, agent_rows in group_by("label", rows).items():
-        stopped = [row for row in agent_rows if row.get("stopped")]
-        if stopped:
-            spent = sorted({row["evaluations"] for row in stopped})
-            span = str(spent[0]) if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
-            budget = max(row["budget"] for row in stopped)
-            share = count_share(len(stopped), len(agent_rows))
-            lines.append(
-                f"{label}{share}: stopped after {span} of {budget} evaluations: its search ended "
-                "by itself"
-            )
-    return lines
-
-
-def list_starts(rows: Rows) -> list[str]:
-    """A line for each start of a search that is the answer of some agents."""
-    agents: dict[str, list[str]] = {}
-    for label, agent_rows in group_by("label", rows).items():
-        starts = [row.get("start", "") for row in agent_rows]
-        for start in dict.fromkeys(filter(None, starts)):
-            share = count_share(starts.count(start), len(agent_rows))
-            agents.setdefault(start, []).append(f"{label}{share}")
-    return [
-        f"{', '.join(who)}: the answer is {'its' if len(who) == 1 else 'their'} start, "
-        f"{describe_start(start)}"
-        for start, who in agents.items()
-    ]
+def name_share(label: str, part: Rows, runs: Rows) -> str:
+    """An agent with how many of its runs are meant, unless all are."""
+    return label if len(part) == len(runs) else f"{label} ({len(part)} of {len(runs)} runs)"
 
 
 def describe_start(start: str) -> str:
@@ -168,13 +145,7 @@ def describe_start(start: str) -> str:
     return start if start.endswith(" alone") else f"{start}'s placement"
 
 
-def count_share(part: int, all_runs: int) -> str:
-    """Format how many of several runs, in parentheses; nothing for all of them."""
-    return "" if part == all_runs else f" ({part} of {all_runs} runs)"
-
-
 def remark_on(row: Mapping[str, Any]) -> str:
-    """Return what is remarkable about a run, to follow its result; empty if nothing is."""
     stopped = f"; stopped by itself, the budget was {row['budget']}" if row.get("stopped") else ""
     start = row.get("start", "")
     return stopped + (f"; the answer is its start, {describe_start(start)}" if start else "")
@@ -198,12 +169,13 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
     if not one_device_holds_the_model:
         return f"No single device holds the model; {fastest['label']} is the fastest split."
     gains = {
-        label: _median_gain(agent_rows) for label, agent_rows in group_by("label", rows).items()
+        label: np.nanmedian([row.get("speedup_vs_best_single") or np.nan for row in runs]) - 1.0
+        for label, runs in group_by("label", rows).items()
+        if 2 * count_wins(runs) > len(runs)
     }
-    winners = {label: gain for label, gain in gains.items() if gain is not None}
-    if winners:
-        best_first = sorted(winners, key=lambda label: -winners[label])
-        gain_list = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
+    if gains:
+        best_first = sorted(gains, key=lambda label: -gains[label])
+        gain_list = "; ".join(f"{label} by {100 * gains[label]:.1f} %" for label in best_first)
         return f"Faster than the best single device: {gain_list}."
     doubtful = [row for row in splits if row["warning"]]
     if doubtful:
@@ -219,9 +191,3 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
 def count_wins(rows: Rows) -> int:
     """Runs whose finalist beats the best single device by more than the noise."""
     return sum(row["beats_best_single"] == YES for row in rows)
-
-
-def _median_gain(rows: Rows) -> float | None:
-    """The median gain of all runs, if more than half of them win."""
-    gains = [row["speedup_vs_best_single"] for row in rows if row.get("speedup_vs_best_single")]
-    return float(np.median(gains)) - 1.0 if 2 * count_wins(rows) > len(rows) else None

@@ -12,15 +12,10 @@ import numpy as np
 from placement_gym.backends import Finalist
 from placement_gym.base import IntArray, PlacementGymError, raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
-from placement_gym.bench.run.budget import (
-    N_FINALISTS,
-    BudgetedBackend,
-    BudgetReached,
-    OnEvaluation,
-)
+from placement_gym.bench.run.budget import N_FINALISTS, BudgetedBackend, BudgetReached, OnEvaluation
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
-from placement_gym.envs import DevicePlacementEnv, play_episode
+from placement_gym.envs import play_episode
 from placement_gym.problem import Placement
 
 
@@ -54,20 +49,34 @@ def run_agent(
     # a placement without it.
     base = bench_env.base
     budgeted = BudgetedBackend(base.backend, budget, on_evaluation)
-    row = start_row(bench_env, agent, seed, budget)
-    repair = decide_repair(bench_env, agent)
+    row = Row.begin(
+        agent=agent.name,
+        label=agent.label,
+        kwargs=dict(agent.kwargs),
+        env=bench_env.env_id,
+        env_kwargs=dict(bench_env.env_kwargs),
+        model=base.problem.units.graph.model,
+        **bench_env.origin,
+        seed=seed,
+        budget=budget,
+    )
     # Starts belong to one run: the row names the start that its finalist equals.
     base.starts = {}
     try:
-        with budgeted.count_evaluations(base, repair):
+        with budgeted.count_evaluations(base, decide_repair(bench_env, agent)):
             row, candidates = run_search(bench_env, agent, budgeted, row)
             if not candidates:
                 return row.change(error=budgeted.explain_failure()), None
             finalist = bench_env.finals.choose(candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
-        # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
-        return fail_row(row, budgeted, base, describe_error(error)), None
+        # An error of an agent ends its run, not the comparison; Ctrl-C ends both. What the agent
+        # has found until then is kept.
+        if not row.evaluations:
+            row = row.change(**budgeted.describe(min(budgeted.evaluations, budget)))
+        best = [Placement.from_assignment(base.problem, a, base.graph) for a in budgeted.best(1)]
+        found = {"placement": dict(best[0].units) if best else None, "error": describe_error(error)}
+        return row.change(**found), None
     placement = Placement.from_assignment(base.problem, finalist.assignment, base.graph)
     start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
     found = {"placement": dict(placement.units), "start": start}
@@ -75,25 +84,13 @@ def run_agent(
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
-    """Decide whether an agent's placements are repaired.
-
-    The agent's option decides, else the environment's argument; by default, placements are repaired
-    where limits are hard, unless the agent is a fixed choice.
-    """
+    """By default, placements are repaired where limits are hard, but not those of fixed choices."""
     if agent.repair is not None:
         return agent.repair
     requested = bench_env.env_kwargs.get(REPAIR)
     if requested is not None:
         return bool(requested)
     return bench_env.base.backend.limits_weights and agent.name not in UNCHANGED
-
-
-def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, error: str) -> Row:
-    """The row of a failed run, with its best placement until then."""
-    if not row.evaluations:
-        row = row.change(**budgeted.describe(min(budgeted.evaluations, row.budget)))
-    found = [Placement.from_assignment(base.problem, best, base.graph) for best in budgeted.best(1)]
-    return row.change(placement=dict(found[0].units) if found else None, error=error)
 
 
 def describe_error(error: BaseException) -> str:
@@ -135,21 +132,6 @@ def run_search(
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
     return row, budgeted.best(N_FINALISTS, counted) if searched else budgeted.last()
-
-
-def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
-    """The row of a run before it begins."""
-    return Row.begin(
-        agent=agent.name,
-        label=agent.label,
-        kwargs=dict(agent.kwargs),
-        env=bench_env.env_id,
-        env_kwargs=dict(bench_env.env_kwargs),
-        model=bench_env.base.problem.units.graph.model,
-        **bench_env.origin,
-        seed=seed,
-        budget=budget,
-    )
 
 
 def describe_finalist(finalist: Finalist) -> dict[str, Any]:

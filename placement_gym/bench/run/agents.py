@@ -66,51 +66,33 @@ class AgentSpec:
 
     @property
     def repair(self) -> bool | None:
-        """True if its placements are repaired; None without that option.
-
-        Raises:
-            UserError: The option is neither True nor False.
-        """
+        """True if its placements are repaired; None without that option."""
         if REPAIR in self.kwargs:
             check_flag(REPAIR, self.kwargs[REPAIR])
         return self.kwargs.get(REPAIR)
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
-        """The options of its factory."""
         return {key: value for key, value in self.kwargs.items() if key != REPAIR}
 
     @classmethod
     def from_value(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
-        """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object.
-
-        Raises:
-            UserError: A mapping has other keys.
-        """
+        """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object."""
         if isinstance(agent, AgentSpec):
             return agent
         if isinstance(agent, str):
             return cls(agent)
-        if isinstance(agent, Mapping):
-            return cls._from_json(agent)
-        if is_agent(agent):
-            return cls(type(agent).__name__, factory=agent)
-        return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
-
-    @classmethod
-    def _from_json(cls, values: Mapping[str, Any]) -> AgentSpec:
+        if not isinstance(agent, Mapping):
+            named = type(agent) if is_agent(agent) else agent
+            return cls(getattr(named, "__name__", repr(agent)), factory=agent)
         try:
-            fields = check(AgentFields, values)
+            fields = check(AgentFields, agent)
         except UserError as error:
             raise UserError(f"an agent is {{name, kwargs, label}}: {error}") from error
         return cls(fields.name, fields.kwargs or {}, alias=fields.label or "")
 
     def load(self) -> Any:
-        """Import the factory of the agent, or the agent itself.
-
-        Raises:
-            UnknownAgentError: The name is unknown or cannot be imported.
-        """
+        """Import the factory of the agent, or the agent itself; see ``load_agent``."""
         return load_agent(self.name) if self.factory is None else self.factory
 
     def check(self) -> None:
@@ -141,12 +123,7 @@ class AgentSpec:
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment; an agent object is returned unchanged.
-
-        Raises:
-            UnknownAgentError: The name is unknown or cannot be imported.
-            TypeError: The factory returned something without ``predict``.
-        """
+        """Build the agent for an environment; an agent object is returned unchanged."""
         factory = self.load()
         agent = factory if is_agent(factory) else factory(env, seed, **self.make_kwargs)
         if not hasattr(agent, "predict"):
@@ -155,7 +132,6 @@ class AgentSpec:
 
 
 def is_agent(agent: Any) -> bool:
-    """Return whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 
@@ -182,11 +158,7 @@ def check_objects(agents: Sequence[AgentSpec]) -> None:
 
 
 def load_agent(name: str) -> Any:
-    """Import the factory, or the agent, of a registered name or ``"module:attribute"``.
-
-    Raises:
-        UnknownAgentError: The name is unknown or cannot be imported; the message lists the names.
-    """
+    """Import the factory, or the agent, of a registered name or ``"module:attribute"``."""
     registered = registered_agents()
     target = registered.get(name, name)
     if ":" not in target:
@@ -211,25 +183,18 @@ def find_modules_in(folder: str | Path) -> None:
 
 
 def registered_agents() -> dict[str, str]:
-    """The registered agents: name -> ``"module:attribute"``."""
     agents: dict[str, str] = load_bundled("agents:AGENTS")
     return agents
 
 
 def load_bundled(target: str) -> Any:
-    """Import ``"module:attribute"`` from the package ``agents`` of this distribution.
-
-    Raises:
-        UnknownAgentError: Another package of that name hides it; the message names it.
-    """
+    """Import ``"module:attribute"`` from the package ``agents`` of this distribution."""
     find_modules_in(IMPORT_ROOT)
     try:
         return import_attribute(target)
     except UnknownAgentError as error:
-        owners = {*packages_distributions().get("agents", [])} - {DISTRIBUTION}
-        description = (
-            f"that of {join_words(sorted(owners))}" if owners else "another one of that name"
-        )
+        owners = sorted({*packages_distributions().get("agents", [])} - {DISTRIBUTION})
+        description = f"that of {join_words(owners)}" if owners else "another one of that name"
         origin = getattr(sys.modules.get("agents"), "__file__", None) or "the module path"
         raise UnknownAgentError(
             f"the package 'agents' in {origin} is not that of {DISTRIBUTION}, but {description} "
@@ -239,11 +204,6 @@ def load_bundled(target: str) -> Any:
 
 
 def import_attribute(target: str) -> Any:
-    """Import the attribute that ``"module:attribute"`` names.
-
-    Raises:
-        UnknownAgentError: There is no such module or attribute.
-    """
     if not IMPORTABLE.fullmatch(target):
         raise UnknownAgentError(f"your own agent is 'module:attribute', not {target!r:.80}")
     module, _, name = target.partition(":")
@@ -251,23 +211,13 @@ def import_attribute(target: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise_interrupt(error)
-        package = module.partition(".")[0]
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
-        place = " in this folder or among installed packages" if is_missing else ""
+        package, hint = module.partition(".")[0], ""
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            hint = " in this folder or among installed packages"
         # A package of the same name elsewhere is the usual reason, and invisible in Python's
         # message.
-        origin = describe_origin(package)
-        raise UnknownAgentError(f"cannot import {target!r}: {error}{place}{origin}") from error
-
-
-def describe_origin(package: str) -> str:
-    """Describe the origin of an imported package, since another one of that name may hide it.
-
-    Returns:
-        The end of an error message; an empty string if the package is not imported.
-    """
-    module = sys.modules.get(package)
-    if module is None:
-        return ""
-    origin = getattr(module, "__file__", None) or ", ".join(getattr(module, "__path__", []))
-    return f"; {package!r} was imported from {origin}: if that is another package, rename one"
+        if found := sys.modules.get(package):
+            origin = getattr(found, "__file__", None) or ", ".join(getattr(found, "__path__", []))
+            hint += f"; {package!r} was imported from {origin}: if that is another package, "
+            hint += "rename one"
+        raise UnknownAgentError(f"cannot import {target!r}: {error}{hint}") from error

@@ -34,14 +34,9 @@ class BudgetReached(Exception):  # noqa: N818  a signal, not an error
 
 
 class BudgetedBackend(BackendWrapper):
-    """Counts evaluations, repeated and cached ones included, and stops at the budget.
+    """Counts evaluations, repeated and cached ones included; one too many is ``BudgetReached``.
 
     Measurements of single devices and of finalists are not counted.
-
-    Args:
-        inner: The backend that evaluates.
-        budget: Evaluations allowed; the next one raises ``BudgetReached``.
-        on_evaluation: See ``OnEvaluation``.
     """
 
     def __init__(
@@ -62,7 +57,6 @@ class BudgetedBackend(BackendWrapper):
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of this process's time since then."""
         return cpu_now_s() - self.started_cpu_s
 
     @property
@@ -73,11 +67,9 @@ class BudgetedBackend(BackendWrapper):
     def count_evaluations(
         self, env: DevicePlacementEnv, repair: bool | None = None
     ) -> Iterator[None]:
-        """Take the place of an environment's backend within a ``with`` statement.
+        """Take the place of an environment's backend, and ``repair`` that of its own unless None.
 
-        Args:
-            env: Evaluates with the backend inside this one.
-            repair: Takes the place of the environment's ``repair``; None leaves it.
+        The environment evaluates with the backend inside this one.
         """
         earlier = env.backend, env.repair, env.on_repair
         env.backend, env.on_repair = self, self.note_repairs
@@ -94,23 +86,14 @@ class BudgetedBackend(BackendWrapper):
         self.repaired = evaluated + (self.evaluations + np.flatnonzero(is_repaired)).tolist()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``.
-
-        Raises:
-            BudgetReached: The budget is spent.
-        """
+        """See ``Backend.evaluate``; raises ``BudgetReached`` if the budget is spent."""
         self.check_budget()
-        measurement = self.inner.evaluate(assignment)
-        disturbed = measurement.interference > 0.0
-        self.record(assignment, measurement.speedup, measurement.error, disturbed)
-        return measurement
+        found = self.inner.evaluate(assignment)
+        self.record(assignment, found.speedup, found.error, found.interference > 0.0)
+        return found
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``; placements beyond the budget are not evaluated.
-
-        Raises:
-            BudgetReached: The budget does not suffice for all of them.
-        """
+        """See ``Backend.evaluate_batch``; raises ``BudgetReached`` if the budget ends within it."""
         self.check_budget()
         # A batch that exceeds the budget is cut, so that an agent that evaluates in large batches
         # has as many evaluations as one that goes one by one.
@@ -139,11 +122,12 @@ class BudgetedBackend(BackendWrapper):
 
     def describe(self, n_first: int) -> dict[str, Any]:
         """The fields of a row that say what the first evaluations were, and the time until now."""
+        first = self.history[:n_first]
         return {
             "evaluations": n_first,
-            "infeasible": sum(bool(evaluation.error) for evaluation in self.history[:n_first]),
+            "infeasible": sum(bool(evaluation.error) for evaluation in first),
             "repaired": sum(index < n_first for index in self.repaired),
-            "disturbed": sum(evaluation.disturbed for evaluation in self.history[:n_first]),
+            "disturbed": sum(evaluation.disturbed for evaluation in first),
             "curve": [point for point in self.curve if point[0] <= n_first],
             "wall_s": self.wall_s,
             "cpu_s": round(self.cpu_s, 3),
@@ -165,7 +149,7 @@ class BudgetedBackend(BackendWrapper):
         return list(unique.values())[:n]
 
     def explain_failure(self) -> str:
-        """Describe the latest failure, the reason why there is no finalist."""
+        """The latest failure, which is why there is no finalist."""
         failures = [evaluation for evaluation in self.history if evaluation.error]
         if not failures:
             return "nothing was evaluated"

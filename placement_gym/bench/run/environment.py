@@ -30,37 +30,20 @@ from placement_gym.problem import PLACEMENT_ALONE
 
 @dataclass(frozen=True)
 class BenchEnv:
-    """The environment that agents are compared in.
-
-    Attributes:
-        env: The environment, made once for all of them.
-        env_id: Its registered id.
-        env_kwargs: JSON-able arguments that make an equal one.
-    """
+    """The environment that agents are compared in, and id and arguments that make an equal one."""
 
     env: gym.Env[Any, Any]
     env_id: str
     env_kwargs: Mapping[str, Any]
 
     @classmethod
-    def make(
-        cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path | None = None
-    ) -> BenchEnv:
-        """Make the environment.
-
-        Args:
-            env_id: Its registered id.
-            env_kwargs: Arguments of ``gym.make``.
-            folder: Folder in which a model in memory is saved; None if the arguments are JSON-able.
+    def make(cls, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:
+        """Make the environment of an id and JSON-able arguments; see ``make_portable``.
 
         Raises:
             UserError: The id or an argument is unknown or wrong.
         """
-        kwargs = dict(env_kwargs)
-        if folder is not None:
-            kwargs = make_portable(kwargs, folder)
-        env_name = f"placement_gym:{env_id}"
-        arguments = read_older(kwargs)
+        env_name, arguments = f"placement_gym:{env_id}", read_older(env_kwargs)
         check_kwargs(env_name, arguments)
         env = gym.make(env_name, **arguments)
         if find_placement_env(env) is None:
@@ -68,8 +51,8 @@ class BenchEnv:
         check_decisions(env)
         # Resolved devices instead of the user's request: another process, or machine, must get the
         # same.
-        kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
-        return cls(env, env_id, kwargs)
+        devices = [device.to_json() for device in placement_env(env).problem.devices]
+        return cls(env, env_id, {**env_kwargs, "devices": devices})
 
     @property
     def base(self) -> DevicePlacementEnv:
@@ -136,8 +119,8 @@ class BenchEnv:
 class BenchEnvs:
     """Open environments; the least recently used one is closed."""
 
-    # Ours: a study alternates between few problems, and each holds a model and a process.
     size = 4
+    """Hand-tuned: a study alternates between few problems, and each holds a model and a process."""
 
     def __init__(self) -> None:
         self.open: OrderedDict[str, BenchEnv] = OrderedDict()
@@ -153,24 +136,19 @@ class BenchEnvs:
             self.open.popitem(last=False)[1].close()
         return self.open[key]
 
-    def close(self) -> None:
-        """Close every environment."""
-        while self.open:
-            self.open.popitem()[1].close()
-
     def __enter__(self) -> BenchEnvs:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def close(self) -> None:
+        while self.open:
+            self.open.popitem()[1].close()
+
 
 def is_measured(env_id: str) -> bool:
-    """Return whether latencies of an environment are measured.
-
-    Raises:
-        UserError: It is unknown.
-    """
+    """Return whether latencies of an environment are measured; ``UserError`` if it is unknown."""
     return find_env_spec(f"placement_gym:{env_id}").nondeterministic
 
 
@@ -186,11 +164,7 @@ def check_decisions(env: gym.Env[Any, Any]) -> None:
 
 
 def make_portable(kwargs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Arguments of ``gym.make`` as JSON can hold them; what is in memory is saved into the folder.
-
-    Raises:
-        FileError: It cannot be written.
-    """
+    """Arguments of ``gym.make`` as JSON holds them; what is in memory is saved into the folder."""
     portable = {key: to_portable(value, folder) for key, value in kwargs.items() if key != "inputs"}
     inputs = kwargs.get("inputs")
     if inputs is None:
@@ -201,25 +175,22 @@ def make_portable(kwargs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def to_portable(value: Any, folder: Path) -> Any:
-    """A make argument as JSON can hold it; a model in memory is saved into the folder.
-
-    Raises:
-        FileError: The model cannot be written.
-    """
     import openvino as ov
 
-    if isinstance(value, JsonFile):  # a graph with its costs, or these alone
-        path = folder / f"{safe_name(getattr(value, 'name', 'costs'))}.json"
-        value.save(path)
-        return str(path)
-    if isinstance(value, ov.Model):
-        path = folder / f"{safe_name(value.get_friendly_name())}.xml"
-        save_model(value, path)
-        return str(path)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, DeviceSpec):
-        return value.to_json()
-    if isinstance(value, (list, tuple)):
-        return [to_portable(item, folder) for item in value]
-    return value
+    match value:
+        case JsonFile():  # a graph with its costs, or these alone
+            path = folder / f"{safe_name(getattr(value, 'name', 'costs'))}.json"
+            value.save(path)
+            return str(path)
+        case ov.Model():
+            path = folder / f"{safe_name(value.get_friendly_name())}.xml"
+            save_model(value, path)
+            return str(path)
+        case Path():
+            return str(value)
+        case DeviceSpec():
+            return value.to_json()
+        case list() | tuple():
+            return [to_portable(item, folder) for item in value]
+        case _:
+            return value

@@ -1,8 +1,15 @@
-"""Schema of a result row: the outcome of one run as JSON."""
+"""A result row: the outcome of one run as JSON, and where it comes from."""
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
@@ -17,15 +24,66 @@ from placement_gym.base.schemas import (
     check_plain,
     parse_json,
 )
-from placement_gym.bench.run.provenance import host, origin, versions
+from placement_gym.version import VERSION
+
+PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
+"""Those that results depend on, besides Python."""
+
+
+def origin() -> dict[str, str | None]:
+    """The columns of a row that say where it comes from: version, commit and processor."""
+    return {"version": VERSION, "commit": git_commit(), "processor": processor()}
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and ``PACKAGES``."""
+    result = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            result[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return result
+
+
+@cache
+def host() -> str:
+    """The machine's name, architecture and system."""
+    return f"{platform.node()} {platform.machine()} {sys.platform}"
+
+
+@cache
+def processor() -> str:
+    """The processor's name, as its maker and the system have it."""
+    file = Path("/proc/cpuinfo")  # of Linux
+    text = file.read_text(errors="replace") if file.is_file() else ""
+    listed = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    return listed[1] if listed else platform.processor() or platform.machine()
+
+
+@cache
+def git_commit() -> str | None:
+    """Commit of the source tree this package runs from; None if there is none."""
+    return find_commit(Path(__file__))
+
+
+def find_commit(file: Path) -> str | None:
+    """Commit of the repository that tracks a file; None if none does, as in a venv inside one."""
+
+    def run_git(*words: str) -> str:
+        command = ["git", "-C", str(file.parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    try:
+        # An installed package inside a user's repository must not get that repository's commit.
+        return (run_git("ls-files", file.name) and run_git("rev-parse", "--short", "HEAD")) or None
+    except OSError:
+        return None
 
 
 def check_problem(text: str) -> str:
-    """Return the text of a problem: environment, its arguments, model and devices as JSON.
-
-    Raises:
-        ValueError: It has another form; for schemas.
-    """
+    """Return the text of a problem: environment, its arguments, model and devices as JSON."""
     match parse_json(text):
         case [str(), dict(), str(), _]:
             return text
@@ -33,11 +91,7 @@ def check_problem(text: str) -> str:
 
 
 def check_time(text: str) -> str:
-    """Return a moment as ISO 8601 writes it.
-
-    Raises:
-        ValueError: The text has another format; for schemas.
-    """
+    """Return a moment as ISO 8601 writes it."""
     datetime.fromisoformat(text)
     return text
 
@@ -161,7 +215,6 @@ class Row(Fields):
         return cls(**to_plain(values), **about)
 
     def change(self, **values: Any) -> Row:
-        """The row with other values."""
         return self.model_copy(update=values)
 
     def to_json(self) -> dict[str, Any]:

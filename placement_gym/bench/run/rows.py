@@ -6,8 +6,8 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -36,16 +36,13 @@ PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
 FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
-MAX_FILE_BYTES = 2**34
-"""Size of a results file, at most. Hand-tuned: 16 GB, above any study."""
-MAX_UNPACKED_BYTES = 2**28
-"""Size of a file once unpacked, at most. Hand-tuned, because a few bytes may unpack to gigabytes.
-"""
+MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 2**34, 2**28
+"""Size of a results file, and of a compressed one once unpacked, at most. Hand-tuned."""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
-DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
-    ".xz": ("xz", partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES)),
-    ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
+DECODERS: dict[str, Callable[[], Any]] = {
+    ".xz": partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES),
+    ".gz": partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS),
 }
 
 
@@ -53,10 +50,9 @@ def append_row(path: Path, row: Json) -> None:
     """Add a row to a results file; a last line that a kill has torn is cut off first.
 
     Raises:
-        FileError: It cannot be written, or could not be read again; the lines before are kept.
+        FileError: It cannot be written, or could not be read again, which would else be found out
+            after a study of days; the lines before are kept.
     """
-    # Checked as it will be read: a row that cannot be read again would be found out only after a
-    # study of days.
     line = json.dumps(row).encode()
     try:
         parse_row(line)
@@ -66,11 +62,7 @@ def append_row(path: Path, row: Json) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file; a last line that a kill has torn is cut off first.
-
-    Raises:
-        FileError: It cannot be written; the lines before are kept.
-    """
+    """Add a line to a file; see ``append_row``."""
     # Flushed to the disk, so that a run is not repeated after a power cut.
     cut_torn_line(path)
     with explain_write_errors(path), path.open("ab") as file:
@@ -80,11 +72,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut off a last line that a kill has torn; make the file if there is none.
-
-    Raises:
-        FileError: The file cannot be written.
-    """
+    """Cut off a last line that a kill has torn; make the file if there is none."""
     with explain_write_errors(path), path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
@@ -93,45 +81,53 @@ def cut_torn_line(path: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def load_rows(path: Path) -> list[Json]:
-    """Read the rows of a results file, compressed or not; a torn last line does not count.
+def load_runs(path: Path) -> list[Json]:
+    """Read the rows of the runs of a folder, or of a file; see ``read_runs``.
 
     Damaged lines are left out, with a warning that has their numbers.
-
-    Raises:
-        UserError: The file cannot be read, or a compressed one is damaged.
     """
-    rows, damaged_lines = read_rows(path)
-    if damaged_lines:
-        summary = f"{len(damaged_lines)} damaged line{'s' * (len(damaged_lines) > 1)}, left out"
+    rows, damaged = read_runs(path)
+    if damaged:
+        summary = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
         warn_user(
-            f"{path} has {summary} ({'; '.join(damaged_lines[:3])}): run the same study again "
-            "to replace them"
+            f"{path} has {summary} ({'; '.join(damaged[:3])}): run the same study again to "
+            "replace them"
         )
     return rows
 
 
-def read_rows(path: Path) -> tuple[list[Json], list[str]]:
-    """Read a results file: its rows, and a sentence for each damaged line; see ``load_rows``."""
-    rows, damaged_lines = [], []
-    for number, line in enumerate(BytesIO(unpack(path) if is_file(path) else b""), start=1):
-        # A torn last line has no line break, even if its JSON is complete by chance.
-        if not line.endswith(b"\n") or not line.strip():
-            continue
-        try:
-            rows.append(parse_row(line))
-        except UserError as error:
-            damaged_lines.append(f"line {number}: {error}")
-    return rows, damaged_lines
+def read_runs(path: Path) -> tuple[list[Json], list[str]]:
+    """Read the rows of the runs of a folder, or of a file, and a sentence for each damaged line.
+
+    Failed runs that were done again are left out, and a torn last line does not count. Published
+    rows, ``results.jsonl.xz``, come before those that were added since.
+
+    Raises:
+        UserError: A file cannot be read, or a compressed one is damaged.
+    """
+    rows, damaged = list[Json](), list[str]()
+    for file in list_files(path):
+        for number, line in enumerate(BytesIO(unpack(file)), start=1):
+            # A torn last line has no line break, even if its JSON is complete by chance.
+            if not line.endswith(b"\n") or not line.strip():
+                continue
+            try:
+                rows.append(parse_row(line))
+            except UserError as error:
+                damaged.append(f"{file.name}, line {number}: {error}")
+    latest_of_key = {row["key"]: row for row in rows}
+    return [row for row in rows if not row["error"] or row is latest_of_key[row["key"]]], damaged
+
+
+def list_files(path: Path) -> list[Path]:
+    """List the files of rows of a folder; a file is the only one of its own."""
+    return [path] if is_file(path) else [path / name for name in FILES if is_file(path / name)]
 
 
 def parse_row(line: bytes) -> Json:
     """Parse the row of a line; fields that it lacks, as those of earlier versions, have defaults.
 
     Key, problem and label are computed from the run, not read: they identify rows.
-
-    Raises:
-        UserError: It is not valid JSON, or a field is missing or wrong.
     """
     values = parse_json(line)
     row = check(StudyRow, values).model_dump()
@@ -140,55 +136,21 @@ def parse_row(line: bytes) -> Json:
 
 
 def unpack(path: Path) -> bytes:
-    """Read a results file, decompressed if its name ends in ``.xz`` or ``.gz``.
-
-    Raises:
-        FileError: The file cannot be read, or holds more than a study's rows.
-        UserError: A compressed file is damaged.
-    """
+    """Read a results file, decompressed if its name ends in ``.xz`` or ``.gz``."""
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix not in DECODERS:
         return content
-    name, make_decoder = DECODERS[path.suffix]
     # A decoder with limits: published rows come from anyone, and a small file can be a bomb.
+    decoder = DECODERS[path.suffix]()
     try:
-        decoder = make_decoder()
         unpacked: bytes = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
     except (lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{path} is damaged or not compressed by {name}: {error}") from error
+        raise UserError(f"{path} is damaged: {error}") from error
     if len(unpacked) > MAX_UNPACKED_BYTES:
         raise FileError(f"{path} has more than {MAX_UNPACKED_BYTES} bytes once unpacked")
     if not decoder.eof or decoder.unused_data:
-        raise UserError(f"{path} is damaged or not compressed by {name}: not one whole stream")
+        raise UserError(f"{path} is damaged: it is not one whole stream")
     return unpacked
-
-
-def load_runs(folder: Path) -> list[Json]:
-    """Read the rows of a folder's runs, without failed runs that were done again.
-
-    Published rows, ``results.jsonl.xz``, come before those that were added since.
-    """
-    return leave_out_retried([row for name in FILES for row in load_rows(folder / name)])
-
-
-def list_files(path: Path) -> list[Path]:
-    """List the files of rows of a folder; a file is the only one of its own."""
-    return [path] if is_file(path) else [path / name for name in FILES if is_file(path / name)]
-
-
-def read_runs(path: Path) -> tuple[list[Json], list[str]]:
-    """Read a folder, or a file: the rows of its runs, and a sentence for each damaged line."""
-    files = {file.name: read_rows(file) for file in list_files(path)}
-    rows = [row for file_rows, _ in files.values() for row in file_rows]
-    damaged_lines = [f"{name}, {line}" for name, (_, lines) in files.items() for line in lines]
-    return leave_out_retried(rows), damaged_lines
-
-
-def leave_out_retried(rows: Sequence[Json]) -> list[Json]:
-    """Rows without failed runs that were done again."""
-    # A failed run counts only if no later attempt of the same run replaced it.
-    latest_of_key = {row["key"]: row for row in rows}
-    return [row for row in rows if not row["error"] or row is latest_of_key[row["key"]]]
 
 
 def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
@@ -201,17 +163,16 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
+
+    def is_removed(line: bytes) -> bool:
+        with suppress(UserError):
+            return parse_row(line)["key"] in keys
+        return False
+
     path = folder / ROWS
     if keys and is_file(path):
         lines = read_bytes(path, MAX_FILE_BYTES).splitlines(keepends=True)
-        write_bytes(path, b"".join(line for line in lines if _key_of(line) not in keys))
-
-
-def _key_of(line: bytes) -> str | None:
-    try:
-        return str(parse_row(line)["key"])
-    except UserError:
-        return None
+        write_bytes(path, b"".join(line for line in lines if not is_removed(line)))
 
 
 @contextmanager
@@ -219,7 +180,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Keep every other process from writing into the folder.
 
     Raises:
-        UserError: Another process is writing into it, or a file in it is a link.
+        UserError: Another process is writing into it, or its lock or rows are a link.
     """
     for path in (folder / LOCK, folder / ROWS):
         if path.is_symlink():

@@ -19,17 +19,9 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 class Task:
     """One run of a study, in plain values, so that any process can do it.
 
-    Attributes:
-        agent: Name of the agent, or ``"module:attribute"``.
-        kwargs: Given to the agent's factory.
-        env: Id of the environment.
-        env_kwargs: Arguments of ``gym.make`` other than model and devices.
-        model: As for ``gym.make``.
-        devices: As for ``gym.make``.
-        seed: Seed of agent and environment.
-        budget: Evaluations allowed.
-        score_on: Where the finalist is scored a second time: ``env`` and the arguments of
-            ``gym.make`` that differ there; empty for nowhere.
+    ``env_kwargs`` are arguments of ``gym.make`` other than model and devices. ``score_on`` is where
+    the finalist is scored a second time: ``env`` and the arguments of ``gym.make`` that differ
+    there; empty for nowhere.
     """
 
     agent: str
@@ -65,11 +57,7 @@ class Task:
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
-        """Arguments of ``gym.make``; environment variables in the model's path are replaced.
-
-        Raises:
-            UserError: Such a variable is not set.
-        """
+        """Arguments of ``gym.make``; environment variables in the model's path are replaced."""
         return {"model": expand_variables(self.model), "devices": self.devices, **self.env_kwargs}
 
     @property
@@ -91,19 +79,17 @@ class Task:
 def expand_variables(path: str) -> str:
     """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
 
-    A variable has to name a folder or a file: no other value, such as a password, gets into the
-    path and so into messages.
-
     Raises:
-        UserError: A variable is not set, or names neither.
+        UserError: A variable is not set, or names neither a folder nor a file: no other value, such
+            as a password, gets into the path and so into messages.
     """
     for name in VARIABLE.findall(path):
-        if name not in os.environ:
-            raise UserError(f"the study reads {path!r}: set the variable {name} first")
-        if not is_path(os.environ[name]):
-            raise UserError(
-                f"the study reads {path!r}: the variable {name} has to name a folder or a file"
-            )
+        remedy = f"set the variable {name} first"
+        if is_path(os.environ.get(name, "")):
+            continue
+        if name in os.environ:
+            remedy = f"the variable {name} has to name a folder or a file"
+        raise UserError(f"the study reads {path!r}: {remedy}")
     return os.path.expandvars(path)
 
 
@@ -111,9 +97,6 @@ def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``gym.make`` that replay a row; variables in the model's path are replaced.
 
     An extension is left out: a row must not have code loaded.
-
-    Raises:
-        UserError: Such a variable is not set.
     """
     kwargs = {key: value for key, value in row["env_kwargs"].items() if key != "extension"}
     return {**kwargs, "model": expand_variables(str(row["env_kwargs"]["model"]))}
@@ -125,11 +108,9 @@ def describe_devices(devices: Any) -> str:
         return "the default devices"
     if not isinstance(devices, Sequence) or isinstance(devices, str):
         return str(devices)
-    return "+".join(_describe_device(device) for device in devices)
-
-
-def _describe_device(device: Any) -> str:
-    if not isinstance(device, Mapping):
-        return str(device)
-    share = device.get("weight_share")
-    return f"{device['name']}@{share}" if share is not None else str(device["name"])
+    names = []
+    for device in devices:
+        values = device if isinstance(device, Mapping) else {"name": device}
+        share = values.get("weight_share")
+        names.append(f"{values['name']}" + (f"@{share}" if share is not None else ""))
+    return "+".join(names)

@@ -4,6 +4,7 @@ from .row_checks import describe_older as describe_older
 from .row_checks import read_columns as read_columns
 from .row_checks import validate as validate
 from .runner import choose_executor as choose_executor
+from .runner import count_runs as count_runs
 from .runner import describe_kept as describe_kept
 from .runner import describe_study as describe_study
 from .runner import publish_rows as publish_rows

@@ -1,15 +1,19 @@
-"""How runs are executed: one after another here, or by an executor; see ``processes``."""
+"""How runs are executed: one after another here, in processes of this machine, or elsewhere."""
 
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from placement_gym.base import EngineError
+from placement_gym.base.processes import Child, ChildHungError, ChildLostError, ChildNotStartedError
 from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation, Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.hardware import usable_cores
@@ -18,6 +22,11 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 MAX_ATTEMPTS = 3
 """Times that a run is started whose worker is lost. Hand-tuned, because an out-of-memory kill may
 hit any process."""
+WORKER = "placement_gym.bench.study.worker"
+TASK_TIMEOUT_S = 3600.0
+"""Seconds without an evaluation after which a task counts as hung."""
+POLL_S = 0.5
+"""Seconds between two looks at the workers. Hand-tuned."""
 Runs = Generator[tuple[Task, Json], None, None]
 """Tasks, each with its row as it ends."""
 
@@ -35,11 +44,7 @@ class OutageError(EngineError):
 
 
 class Executor(Protocol):
-    """Runs tasks in other processes.
-
-    Attributes:
-        on_evaluation: See ``OnEvaluation``; of other processes the speed-up is not known.
-    """
+    """Runs tasks in other processes, so that the speed-up of an evaluation is not known."""
 
     on_evaluation: OnEvaluation
 
@@ -54,22 +59,14 @@ class Executor(Protocol):
         """Wait until a task has ended; returns the handles of those that have."""
 
     def result(self, handle: Any) -> Json:
-        """The row of an ended task.
-
-        Raises:
-            WorkerLost: Its worker is gone.
-            WorkersMissing: By no fault of the task's.
-        """
+        """The row of an ended task; ``WorkerLost`` or ``WorkersMissing`` if there is none."""
 
     def close(self) -> None:
         """End all workers."""
 
 
 def run_all(tasks: Sequence[Task], executor: Executor) -> Runs:
-    """Run tasks and yield each with its row as it ends.
-
-    No more tasks run at once than the executor has slots, so that few are lost with a worker; lost
-    tasks begin again, up to three times.
+    """Run tasks and yield each with its row as it ends; lost ones begin again, up to three times.
 
     Raises:
         OutageError: Tasks were lost so often for lack of workers, which says nothing of them; all
@@ -102,7 +99,6 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Runs:
 def run_in_workers(
     tasks: Sequence[Task], on_evaluation: OnEvaluation, make: Callable[[], Executor]
 ) -> Runs:
-    """Run tasks in an executor, which is made for them; see ``run_all``."""
     with closing(make()) as executor:
         executor.on_evaluation = on_evaluation
         yield from run_all(tasks, executor)
@@ -117,13 +113,7 @@ def run_serially(
 ) -> Runs:
     """Run tasks in this process, one after another, with one thread as executors do.
 
-    Args:
-        tasks: What to run.
-        on_evaluation: See ``OnEvaluation``.
-        envs: Environments that are open already; the caller closes them.
-        factories: Agents that cannot be imported: name -> factory or agent.
-        share_within_seed: Whether consecutive runs with the same seed share measurements; runs
-            with different seeds never do.
+    See ``run_task``; with ``share_within_seed`` consecutive runs of a seed share measurements.
     """
     last_seed = None
     for task in tasks:
@@ -136,23 +126,106 @@ def run_serially(
 
 @contextmanager
 def limit_threads() -> Iterator[None]:
-    """Limit PyTorch, child processes and libraries that are loaded inside to one thread.
+    """Limit PyTorch, child processes and libraries that are loaded inside to one thread."""
 
-    Afterwards the environment variables and PyTorch's threads are as before.
-    """
+    def set_torch_threads(threads: int) -> None:
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(threads)
+
     earlier = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else usable_cores()
     os.environ.update(ONE_THREAD)
-    _set_torch_threads(1)
+    set_torch_threads(1)
     try:
         yield
     finally:
         for name in ONE_THREAD:
             del os.environ[name]
         os.environ.update(earlier)
-        _set_torch_threads(threads)
+        set_torch_threads(threads)
 
 
-def _set_torch_threads(threads: int) -> None:
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)
+@dataclass(eq=False)
+class Running:
+    """A task in a separate process, None if that could not start."""
+
+    task: Task
+    child: Child | None = None
+    lost: ChildLostError | None = None
+    """Why there is no row; None if there is one, or may be."""
+    counted: int = 0
+    """Evaluations that were reported."""
+
+
+class Processes:
+    """Runs tasks in processes of this machine, one thread each.
+
+    A process that dies takes its one task with it, one that hangs is ended. A script that runs a
+    study needs no main guard.
+    """
+
+    def __init__(self, workers: int | None = None, timeout_s: float = TASK_TIMEOUT_S) -> None:
+        self.slots = workers or usable_cores()
+        self.on_evaluation: OnEvaluation = lambda speedup: None
+        self.timeout_s = timeout_s
+        self.idle: list[Child] = []
+        self.busy: list[Running] = []
+
+    def submit(self, task: Task) -> Running:
+        running = Running(task)
+        self.busy.append(running)
+        try:
+            running.child = self.idle.pop() if self.idle else self.start()
+            running.child.send({"task": vars(task)}, self.timeout_s)
+        except ChildLostError as error:
+            running.lost = error
+        return running
+
+    def start(self) -> Child:
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        with limit_threads():
+            return Child(WORKER, {"path": path}, keep_log=False)
+
+    def wait(self, handles: Sequence[Running]) -> Iterable[Running]:
+        while True:
+            done = [running for running in handles if self.advance(running)]
+            if done:
+                return done
+            answers = select.poll()
+            for running in handles:
+                if running.child is not None:
+                    answers.register(running.child.pipe_out, select.POLLIN)
+            answers.poll(1000.0 * POLL_S)
+
+    def advance(self, running: Running) -> bool:
+        """Report new evaluations of a process; returns whether its task has ended."""
+        if running.lost or running.child is None:
+            return True
+        if running.child.alive:
+            _, count, _ = running.child.heartbeat.read()
+            for _ in range(count - running.counted):
+                self.on_evaluation(None)
+            running.counted = max(count, running.counted)
+        try:
+            return running.child.wait(self.timeout_s, longest_s=0.0)
+        except ChildLostError as error:
+            running.lost = error
+            return True
+
+    def result(self, handle: Running) -> Json:
+        self.busy.remove(handle)
+        if handle.child is not None and handle.child.alive:
+            self.idle.append(handle.child)
+        if isinstance(handle.lost, ChildHungError):
+            return make_failed_row(handle.task, f"its process hung: {handle.lost}")
+        if isinstance(handle.lost, ChildNotStartedError):
+            raise WorkersMissing(str(handle.lost))
+        if handle.lost or handle.child is None:
+            raise WorkerLost(str(handle.lost))
+        row: Json = handle.child.take()
+        return row
+
+    def close(self) -> None:
+        for child in [*self.idle, *(running.child for running in self.busy)]:
+            if child is not None:
+                child.end()

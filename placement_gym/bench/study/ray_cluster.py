@@ -13,23 +13,20 @@ from placement_gym.base import IMPORT_ROOT, UserError
 from placement_gym.bench.run import Json, OnEvaluation, Task, find_modules_in
 from placement_gym.bench.study.executors import (
     ONE_THREAD,
+    TASK_TIMEOUT_S,
     OutageError,
+    Processes,
     WorkerLost,
     WorkersMissing,
     run_all,
 )
-from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 
 
 def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
     """Run a task next to a worker of Ray, in a process that stays for the next one.
 
-    So a task that crashes or hangs ends as it does on one machine, with a row that says why.
-
-    Args:
-        task: What to run.
-        folder: Where an agent that is ``module:attribute`` may be imported from.
-        timeout_s: Seconds without an evaluation after which it counts as hung.
+    So a task that crashes or hangs ends as it does on one machine, with a row that says why. An
+    agent that is ``module:attribute`` may be imported from the folder.
     """
     if ":" in task.agent:
         find_modules_in(folder)
@@ -39,28 +36,20 @@ def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
 
 @cache
 def processes_of_worker(timeout_s: float) -> Processes:
-    """The one process of a worker; it ends with the worker."""
+    """The one process of a worker of Ray, with which it ends."""
     return Processes(1, timeout_s=timeout_s)
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error, which may have a page."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Ray:
     """Runs tasks on a Ray cluster, one core for each.
 
-    Workers import modules from this process's working directory, where they have it too.
-
-    Args:
-        address: Of a running cluster; None starts a local one. If this process is connected to a
-            cluster already, that one is used.
-        variables: Environment variables that workers need.
-        timeout_s: Seconds without an evaluation after which a task counts as hung.
-
-    Raises:
-        UserError: Ray is not installed.
+    Without an address a local cluster is started, unless this process is connected to one already.
+    Workers get some environment variables, and import modules from this process's working
+    directory, where they have it too.
     """
 
     def __init__(
@@ -125,6 +114,6 @@ class Ray:
             raise OutageError(f"the Ray cluster does not answer: {first_line(error)}") from error
 
     def close(self) -> None:
-        """Disconnect; a cluster that this executor started ends."""
+        """Disconnect, which ends a cluster that this executor started."""
         if self.owns_cluster:
             self.ray.shutdown()

@@ -11,9 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from placement_gym.backends import MIN_GAIN, Finalist, judge
 from placement_gym.base import UserError, is_file, join_words, progress_bar, raise_interrupt
@@ -40,6 +39,12 @@ COLUMNS = (*WHO, *WHAT, *FOUND)
 ``row_schema.Row``. Rows of a page may have more."""
 OF_STUDIES = {"score_on", "placement"}
 """Only rows of studies and comparisons of placements have both, and they can be replayed."""
+ORIGIN = {
+    "model_fingerprint": "model is",
+    "costs_fingerprint": "costs are",
+    "devices": "devices are",
+}
+"""Fields that identify a problem; see ``BenchEnv.origin``."""
 REPLAYED = (
     *("latency_ms", "latency_p90_ms", "speedup", "speedup_vs_best_single", "noise"),
     *("n_submodels", "n_submodels_expected"),
@@ -53,13 +58,7 @@ Hand-tuned."""
 
 
 def read_columns(path: Path) -> Iterator[Json]:
-    """Read the rows of a file of any page.
-
-    Lines that are no rows are left out: a replay names them.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
+    """Read the rows of a file of any page; lines that are no rows are left out."""
     for line in unpack(path).splitlines():
         with suppress(ValueError, RecursionError):
             values = json.loads(line)  # also infinite numbers, as in rows of 0.2.0
@@ -83,8 +82,7 @@ def describe_older(path: Path) -> str:
     return f"{lacking.total()} of {len(rows)} rows are of an older schema: {'; '.join(parts)}"
 
 
-@dataclass(frozen=True)
-class Replay:
+class Replay(NamedTuple):
     """The result of replaying one row.
 
     Attributes:
@@ -101,9 +99,8 @@ class Replay:
 def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
     """Replay each row of a folder's results, or of a file's; see ``check_rows``.
 
-    Rows are replayed in this process, which opens the files that they name: check rows that you
-    trust. A damaged line is not valid, and neither is a second row of one run. Rows of a page's
-    own benchmark have no problem that could be made again, and nothing is yielded for them.
+    A damaged line is not valid, and neither is a second row of one run. Rows of a page's own
+    benchmark have no problem that could be made again, and nothing is yielded for them.
 
     Args:
         folder: Where the results are.
@@ -136,10 +133,6 @@ def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[Replay]:
     the best single device must agree within twice the noise of both measurements, and the outputs
     with those of the reference device. Evaluations must not exceed the budget, or one episode if
     that is longer.
-
-    Args:
-        rows: As ``load_runs`` reads them.
-        quiet: Show no progress.
     """
     with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
         for row in sorted(rows, key=lambda row: str(row["problem"])):
@@ -149,7 +142,6 @@ def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[Replay]:
 
 
 def name_run(row: Json) -> str:
-    """Agent, model and seed of a row."""
     return f"{row['label']:.100}, {row['model']:.100}, seed {row['seed']}"
 
 
@@ -163,11 +155,6 @@ def check_row(row: Json, envs: BenchEnvs) -> str:
 
 
 def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
-    """Explain why a row is not valid; an empty string if it is.
-
-    Raises:
-        Exception: The environment cannot be made, or the placement cannot be evaluated.
-    """
     if "extension" in {**task.env_kwargs, **task.score_on}:
         return "its environment loads a library of operators, which is code: it is not replayed"
     failed = row["placement"] is None or row["latency_ms"] is None
@@ -182,24 +169,14 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
         return ""
     if not row["evaluations"]:
         return "it has a placement, but no evaluation"
-    if changed := find_changes(row, bench_env.origin):
-        return changed
+    for name, value in bench_env.origin.items():
+        if row[name] != value:
+            return f"its {ORIGIN[name]} not, or no longer, as its problem says"
     bench_env.clear_caches()
     finalist = bench_env.finals.choose([parse_assignment(row["placement"], bench_env.base.problem)])
     if bench_env.measured:
         return compare_measurements(row, finalist)
     return compare_numbers(row, simulate_again(row, task, bench_env, finalist, envs))
-
-
-def find_changes(row: Json, origin: Json) -> str:
-    """Describe a difference of a row's model, costs or devices; empty if there is none."""
-    expected_values = {
-        "model_fingerprint": "model is",
-        "costs_fingerprint": "costs are",
-        "devices": "devices are",
-    }
-    changed = [what for name, what in expected_values.items() if row[name] != origin[name]]
-    return f"its {changed[0]} not, or no longer, as its problem says" if changed else ""
 
 
 def simulate_again(
@@ -225,22 +202,20 @@ def simulate_again(
 
 def compare_numbers(row: Json, values: dict[str, Any]) -> str:
     """Describe how a row differs from what its fields have to be; empty if it does not."""
-    wrong = [name for name, value in values.items() if not is_alike(row[name], value)]
+
+    def is_alike(stated: Any, value: Any) -> bool:
+        if isinstance(stated, float) and isinstance(value, float):
+            return math.isclose(stated, value, rel_tol=ROUNDING)
+        return bool(stated == value)
+
+    def show(value: Any) -> str:
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
     return ", ".join(
-        f"{name} was {show(row[name])} and is now {show(values[name])}" for name in wrong
+        f"{name} was {show(row[name])} and is now {show(value)}"
+        for name, value in values.items()
+        if not is_alike(row[name], value)
     )
-
-
-def is_alike(stated: Any, value: Any) -> bool:
-    """Return whether two values of a field are equal, numbers but for rounding."""
-    if isinstance(stated, float) and isinstance(value, float):
-        return math.isclose(stated, value, rel_tol=ROUNDING)
-    return bool(stated == value)
-
-
-def show(value: Any) -> str:
-    """A value of a field, as a message shows it."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def compare_measurements(row: Json, finalist: Finalist) -> str:

@@ -37,12 +37,13 @@ from placement_gym.bench.run import (
     lock_folder,
 )
 from placement_gym.bench.study.executors import (
+    TASK_TIMEOUT_S,
     OutageError,
+    Processes,
     Runs,
     run_in_workers,
     run_serially,
 )
-from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study, one_of_each_problem
 
@@ -65,9 +66,8 @@ def run_study(
 ) -> list[Json]:
     """Run what is missing of a study; only this process writes.
 
-    A line is added to ``results.jsonl`` as each run ends. A study that was killed continues where
-    it stopped: runs are recognised by their keys in the file. The study itself is kept next to it
-    as ``study.yaml``.
+    A line is added to ``results.jsonl`` as each run ends, so that a study that was killed continues
+    where it stopped. The study itself is kept next to it as ``study.yaml``.
 
     Args:
         study: What to run.
@@ -118,17 +118,9 @@ def run_study(
 
 
 def choose_executor(
-    study: Study,
-    name: str,
-    workers: int | None,
-    address: str | None,
-    timeout_s: float | None = None,
+    study: Study, name: str, workers: int | None, address: str | None, timeout_s: float | None
 ) -> tuple[str, int | None]:
-    """The executor's name and its processes, of which a measured study has one.
-
-    Raises:
-        UserError: The name is unknown, or an option does not go with it.
-    """
+    """The executor's name and its processes, of which a measured study has one."""
     check_choice("executor", name, EXECUTORS)
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
@@ -139,11 +131,11 @@ def choose_executor(
             "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
             "'ray'"
         )
-    settings = {"workers": workers, "address": address, "timeout_s": timeout_s}
-    for option, value in settings.items():
-        if value is not None and name not in TAKES[option]:
-            takes = " or ".join(map(repr, TAKES[option]))
-            raise UserError(f"{option} is for executor {takes}, not for {name!r}")
+    given = {"workers": workers, "address": address, "timeout_s": timeout_s}
+    for option, takes in TAKES.items():
+        if given[option] is not None and name not in takes:
+            kinds = " or ".join(map(repr, takes))
+            raise UserError(f"{option} is for executor {kinds}, not for {name!r}")
     if timeout_s is not None:
         check_positive("timeout_s", timeout_s)
     return name, workers
@@ -166,23 +158,13 @@ def run_tasks(
     quiet: bool = False,
     above: RenderableType | None = None,
 ) -> None:
-    """Run tasks and add each row to the folder's results as it ends.
+    """Run the tasks that are missing and add each row to the folder's results as it ends.
 
-    Args:
-        tasks: All runs.
-        missing: Those of them that are done now.
-        folder: Of the results.
-        run: What runs them.
-        on_row: Called with each row after it is kept.
-        on_evaluation: Called after each evaluation.
-        quiet: Show no progress.
-        above: Shown above the progress bar.
+    ``on_row`` gets each row after it is kept; ``above`` is shown above the progress bar.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
-        UserError: Another process is writing into the folder.
-        OutageError: No worker runs tasks any more; the message says what is kept.
-        KeyboardInterrupt: The run was interrupted; the message says what is kept.
+        OutageError, KeyboardInterrupt: As in ``run_study``; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0
     total = f"≤ {sum(task.budget for task in missing):,}"
@@ -224,16 +206,21 @@ def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
     return f"{n_done} of {n_runs} runs are in {folder / ROWS}; rerun the command to continue"
 
 
+def count_runs(tasks: Sequence[Task], missing: Sequence[Task]) -> str:
+    """Count the runs that a command is about to do, and those that are done."""
+    n_done = len(tasks) - len(missing)
+    return f"{len(tasks)} runs of {tasks[0].budget} evaluations, {n_done} already done"
+
+
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
-    n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     problems = [
         f"{Path(task.model).stem} on {describe_devices(task.devices)}"
         for task in one_of_each_problem(tasks)
     ]
     lines = [
-        f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
+        count_runs(tasks, find_missing(tasks, Path(out), retry_failed)),
         f"agents: {', '.join(spec.label for spec in study.specs)}",
         f"problems ({study.env}): {'; '.join(problems)}",
         f"seeds: {', '.join(map(str, study.all_seeds))}",
@@ -245,27 +232,23 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
 def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
     """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
 
+    They are without the machine's name, and with models' paths as the study names them.
+
     Returns:
         The file, and how many of the study's runs it lacks.
 
     Raises:
         UserError: There are no results of this study, or the file cannot be written.
     """
-    tasks, by_key = study.tasks(), {row["key"]: row for row in load_runs(Path(results))}
-    rows = [leave_out_machine(by_key[task.key]) for task in tasks if task.key in by_key]
-    if not rows:
+    tasks, by_key, lines = study.tasks(), {row["key"]: row for row in load_runs(Path(results))}, []
+    for row in (by_key[task.key] for task in tasks if task.key in by_key):
+        model, error = json.loads(row["problem"])[2], row["error"]
+        if "$" in model:
+            error = error.replace(expand_variables(model), model)
+        env_kwargs = row["env_kwargs"] | {"model": model}
+        lines.append(json.dumps(row | {"host": "", "env_kwargs": env_kwargs, "error": error}))
+    if not lines:
         raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    path = make_output_folder(out) / PACKED_ROWS
-    write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
-    return path, len(tasks) - len(rows)
-
-
-def leave_out_machine(row: Json) -> Json:
-    """The row without the machine's name, with the model's path as the study names it."""
-    model = json.loads(row["problem"])[2]
-    error = row["error"]
-    if "$" in model:
-        error = error.replace(expand_variables(model), model)
-    env_kwargs = row["env_kwargs"] | {"model": model}
-    return row | {"host": "", "env_kwargs": env_kwargs, "error": error}
+    path, content = make_output_folder(out) / PACKED_ROWS, "\n".join([*lines, ""]).encode()
+    write_bytes(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+    return path, len(tasks) - len(lines)

@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 2**20
 """Size of a study file, at most. Hand-tuned."""
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
-SHIPPED = ("agents.stock:ppo",)
+SHIPPED = {"agents.stock:ppo"}
 """Agents by ``"module:attribute"`` that come with the package."""
 
 
@@ -42,8 +42,8 @@ class Study:
     Attributes:
         env: Id of the environment.
         models: As for ``gym.make``; a path may contain environment variables, ``${VARIABLE}``.
-        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``, where the label
-            is what the report calls it.
+        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``; the report calls
+            them by their labels.
         budget: Evaluations of a run.
         devices: As for ``gym.make``, one entry for each problem.
         seeds: Seeds of every agent; a number n means 0 to n - 1.
@@ -130,18 +130,14 @@ class Study:
 
     @property
     def measured(self) -> bool:
-        """True if any of its latencies are measured.
-
-        Raises:
-            UserError: An environment is unknown.
-        """
+        """True if any of its latencies are measured; ``UserError`` if an environment is unknown."""
         envs = {self.env, self.score_on.get("env", self.env)}
         return any(is_measured(env) for env in sorted(envs))
 
     @property
     def needs_trust(self) -> list[str]:
         """Parts of a sentence on what it does besides placing: own code, libraries, and logs."""
-        code = sorted({spec.name for spec in self.specs if ":" in spec.name} - {*SHIPPED})
+        code = sorted({spec.name for spec in self.specs if ":" in spec.name} - SHIPPED)
         settings = (self.env_kwargs, self.score_on)
         libraries = [str(one["extension"]) for one in settings if one.get("extension")]
         logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
@@ -157,11 +153,7 @@ class Study:
 
     @property
     def specs(self) -> list[AgentSpec]:
-        """Its agents.
-
-        Raises:
-            UserError: One is an object in memory, which no file or process can name.
-        """
+        """Its agents; ``UserError`` if one is an object in memory, which no file can name."""
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
             raise UserError(
@@ -207,7 +199,6 @@ class Study:
 
 
 def one_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
-    """A run of each problem, in their order."""
     return [*{task.problem: task for task in tasks}.values()]
 
 
@@ -231,17 +222,14 @@ def find_study(study: str | Path) -> Path:
 
 
 def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
-    """The role of each problem; those that no role names are test problems.
+    """The role of each problem of some runs; those that no role names are test problems.
 
-    Args:
-        roles: Role -> entries: a model as the study names it, or without folders and suffix, as
-            ``resnet50_inference`` or ``LayerGraphs/resnet50_inference``; or ``{model, devices}``
-            for that model on these devices alone.
-        tasks: All runs of the study.
+    Entries of a role are models as the study names them, or without folders and suffix, as
+    ``resnet50_inference`` or ``LayerGraphs/resnet50_inference``; or ``{model, devices}`` for that
+    model on these devices alone. Those of ``train`` may be models that only agents use.
 
     Raises:
-        UserError: A role is unknown, an entry fits no problem, or a problem has two roles. Entries
-            of ``train`` may be models that only agents use.
+        UserError: A role is unknown, an entry fits no problem, or a problem has two roles.
     """
     role_of: dict[str, str] = {}
     for role, entries in roles.items():
@@ -257,7 +245,6 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def check_entries(role: str, entries: Any) -> Sequence[Any]:
-    """Raise a ``UserError`` unless the entries are a list of models or ``{model, devices}``."""
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise UserError(f"{role} must be a list of models, not {entries!r}")
     for entry in entries:
@@ -269,7 +256,6 @@ def check_entries(role: str, entries: Any) -> Sequence[Any]:
 
 
 def matches(entry: Any, task: Task) -> bool:
-    """Return whether an entry of a role means the problem of a task."""
     if isinstance(entry, Mapping):
         return entry["devices"] == task.devices and matches(entry["model"], task)
     parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)

@@ -33,8 +33,8 @@ def run_task(
 ) -> Json:
     """Run one task and return its row.
 
-    No earlier measurement is used. An exception becomes the ``error`` of the row: it ends this run,
-    not the study. A placement that was found is kept even if it could not be scored elsewhere.
+    An exception becomes the ``error`` of the row: it ends this run, not the study. A placement that
+    was found is kept even if it could not be scored elsewhere.
 
     Args:
         task: What to run.
@@ -77,18 +77,13 @@ def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> J
 
 
 def measure_on(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
-    """Measure a placement on the problem of a task.
-
-    Raises:
-        PlacementMismatchError: Units or devices of that problem differ.
-    """
+    """Measure a placement on the problem of a task, which must have its units and devices."""
     bench_env = envs.get(task.env, task.make_kwargs)
     bench_env.clear_caches()
     return bench_env.finals.choose([placement.assignment(bench_env.base.problem)])
 
 
 def make_failed_row(task: Task, error: str) -> Json:
-    """Make the row of a task that has no result."""
     row = Row.begin(
         agent=task.agent,
         label=AgentSpec(task.agent, task.kwargs).label,
@@ -106,18 +101,12 @@ def make_failed_row(task: Task, error: str) -> Json:
 
 
 class TaskProcess:
-    """Answers a task with its row; environments stay open for the next one.
-
-    Args:
-        start: ``path``: where the parent imports modules from; it comes last here, so that it
-            hides no module of this package.
-        parent: Gets a sign of life with each evaluation.
-    """
+    """Answers a task with its row; environments stay open for the next one."""
 
     def __init__(self, start: Json, parent: Parent) -> None:
+        # The parent's folders of modules come last, so that they hide no module of this package.
         sys.path += [entry for entry in start["path"] if entry not in sys.path]
-        self.envs = BenchEnvs()
-        self.heartbeat = parent.heartbeat
+        self.envs, self.heartbeat = BenchEnvs(), parent.heartbeat
 
     def __call__(self, request: Json) -> Any:
         self.heartbeat.count = 0

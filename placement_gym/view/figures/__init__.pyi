@@ -1,7 +1,7 @@
 from .film import Film as Film
 from .placement import draw_placement as draw_placement
 from .results import REST as REST
-from .results import Look as Look
+from .results import add_legend as add_legend
 from .results import choose_looks as choose_looks
 from .results import draw_best_so_far as draw_best_so_far
 from .results import draw_comparison as draw_comparison

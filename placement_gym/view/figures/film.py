@@ -16,11 +16,7 @@ WHITE, ALPHA = 255, 3
 
 
 class Film:
-    """Placements of one problem as pixels.
-
-    Names and key, which take most of the time, are above all that changes: they are drawn once,
-    and laid over the units and edges of each placement.
-    """
+    """Placements of one problem as pixels."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -39,11 +35,10 @@ class Film:
 
 
 class Backdrop:
-    """A picture whose layout is fixed, and its names and key as separate pixels.
+    """A picture whose layout is fixed, with room for a title, and its names and key as pixels.
 
-    Args:
-        problem: As for ``PlacementPicture``.
-        title: The layout has room for one like it.
+    These take most of the time, and are above all that changes: they are drawn once, and laid over
+    the units and edges of each placement.
     """
 
     def __init__(self, problem: Problem, title: str) -> None:
@@ -65,7 +60,6 @@ class Backdrop:
         self.colour = above[self.at][:, :3] * self.share
 
     def render(self, assignment: IntArray, title: str) -> UInt8:
-        """Draw an assignment and its title; see ``Film.render``."""
         self.picture.show(assignment, title)
         renderer = self.canvas.get_renderer()
         renderer.clear()

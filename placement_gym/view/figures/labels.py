@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -42,12 +44,8 @@ def add_names(
 ) -> None:
     """Write names below circles, those with most work first, unless they would overlap.
 
-    Args:
-        axes: In inches, with the circles.
-        graph: The units.
-        points: (n_units, 2) their circles' centres in inches.
-        area: (n_units,) areas in square points.
-        column_in: Distance between layers in inches.
+    The axes and the (n_units, 2) centres are in inches, (n_units,) areas in square points;
+    ``column_in`` is the distance between layers.
     """
     letters = int(np.clip(column_in / LETTER_IN, MIN_LETTERS, MAX_LETTERS))
     radius = np.sqrt(area) / 2 / POINTS_PER_INCH
@@ -76,13 +74,12 @@ def add_names(
 
 
 def shorten(name: str, letters: int) -> str:
-    """The end of a name, which tells it from others."""
     printable = make_printable(name)
     return printable if len(printable) <= letters else f"…{printable[1 - letters :]}"
 
 
 def find_box(point: FloatArray, letters: int) -> FloatArray:
-    """Left, bottom, right and top of a text below a point."""
+    """Left, bottom, right and top of so many letters below a point."""
     x, y = point
     half = letters * LETTER_IN / 2
     return np.array([x - half, y - LINE_IN - 0.02, x + half, y - 0.01])
@@ -107,11 +104,8 @@ def add_key(
 ) -> None:
     """Add a legend of colours, areas and lines below a picture.
 
-    Args:
-        figure: The picture.
-        problem: Names the devices.
-        circles: (n_units,) work, and areas at no work and at most, in square points.
-        lines: (n_edges,) bytes, and the width of the widest in points.
+    Of circles it needs (n_units,) work, and the areas at no work and at most in square points; of
+    lines (n_edges,) bytes, and the width of the widest in points.
     """
     (flops, areas), (size_bytes, widest) = circles, lines
     entries = [
@@ -130,24 +124,16 @@ def add_key(
     ]
     if largest:
         entries.append(Line2D([], [], color=WITHIN, lw=widest, label=format_bytes(largest)))
-    figure.legend(
-        handles=entries,
-        loc="outside lower center",
-        ncols=min(ROW_ENTRIES, len(entries)),
-        columnspacing=1.4,
-        frameon=False,
-        fontsize=8,
-    )
+    style: dict[str, Any] = {"columnspacing": 1.4, "frameon": False, "fontsize": 8}
+    ncols = min(ROW_ENTRIES, len(entries))
+    figure.legend(handles=entries, loc="outside lower center", ncols=ncols, **style)
 
 
 def make_circle(label: str, colour: str, size: float) -> Line2D:
-    """An entry with a circle of a diameter in points."""
     return Line2D([], [], ls="", marker="o", color=colour, ms=size, mew=0, label=label)
 
 
 def format_flops(value: float) -> str:
     """``"1.2 GFLOP"``."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{value / factor:.3g} {prefix}FLOP"
-    return f"{value:.3g} FLOP"
+    power = min(max(len(f"{value:.0f}") - 1, 0) // 3, 4)
+    return f"{value / 1e3**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}FLOP"

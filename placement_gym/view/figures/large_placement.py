@@ -20,8 +20,7 @@ MAX_AREA_PT2, MAX_LINE_PT = 220.0, 4.0
 def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
     """Draw one lane per device and at most ``COLUMNS`` columns of similar depth.
 
-    A circle represents the units of one column on one device; its area grows with their share of
-    the column's work. Lines represent the edges between two circles.
+    A circle is the units of a column on a device, a line the edges between two circles.
     """
     # Columns in the place of levels: thousands of levels cannot be distinguished on a page.
     n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
@@ -34,14 +33,8 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
     for index in range(n_devices):
         groups = np.flatnonzero(shares[:, index])
         area = MAX_AREA_PT2 * shares[groups, index]
-        axes.scatter(
-            groups,
-            np.full(len(groups), index),
-            area,
-            COLOURS[index % len(COLOURS)],
-            zorder=2,
-            clip_on=False,
-        )
+        lane, colour = np.full(len(groups), index), COLOURS[index % len(COLOURS)]
+        axes.scatter(groups, lane, area, colour, zorder=2, clip_on=False)
     counts = np.bincount(assignment, minlength=n_devices)
     axes.set(yticks=range(n_devices), ylim=(n_devices - 0.4, -0.6), xticks=[])
     axes.set_yticklabels(
@@ -89,11 +82,9 @@ def work_shares(
 
 
 def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
-    """Draw one line between two groups, wider if there are more edges between them.
+    """Draw a line between two groups, which are (n_units,) column times ``n_devices`` plus device.
 
-    Args:
-        problem: Units and devices.
-        group: (n_units,) column times ``n_devices`` plus device.
+    It is wider if there are more edges between them.
     """
     ends = group[problem.units.quotient.edge_index]
     ends = ends[:, ends[0] != ends[1]]

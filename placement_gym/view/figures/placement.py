@@ -51,14 +51,7 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
 
 
 class PlacementPicture:
-    """The units of a graph, laid out once, to be coloured by one placement after another.
-
-    Attributes:
-        figure: The picture.
-        axes: Where units and edges are, in inches.
-        lines: The edges, those whose device changes on top.
-        circles: The units of each device.
-    """
+    """The units of a graph, laid out once in inches and coloured by one placement after another."""
 
     def __init__(self, problem: Problem) -> None:
         self.graph = graph = problem.units.quotient
@@ -82,7 +75,6 @@ class PlacementPicture:
         add_key(self.figure, problem, (graph.flops, areas), (size_bytes, widest))
 
     def make_figure(self) -> tuple[Figure, Axes]:
-        """An empty picture with room for all units and edges."""
         extent = np.concatenate([self.points, *self.curves])
         left, bottom = extent.min(axis=0) - MARGIN_IN
         right, top = extent.max(axis=0) + MARGIN_IN
@@ -141,12 +133,7 @@ def find_widths(size_bytes: IntArray, scale: float) -> FloatArray:
 
 
 def join(begin: tuple[FloatArray, int], end: tuple[FloatArray, int]) -> FloatArray:
-    """(len(CURVE), 2) points of a curve that leaves and arrives along the rows.
-
-    Args:
-        begin: (2,) point and its row.
-        end: The same of the other end.
-    """
+    """(len(CURVE), 2) points of a curve between two points, along the rows that these are in."""
     (start, first), (stop, last) = begin, end
     ahead = abs(stop[0] - start[0]) / 2 if first == last else 0.6 * COLUMN_IN
     if first == last and ahead < 1e-6:
@@ -200,15 +187,10 @@ def arrange(graph: OpGraph) -> Arrangement:
     """Lay a graph out in the rows, or with the folded layers, that a page shows largest."""
     layout = lay_out(graph)
     n_layers = int(layout.layer.max(initial=0)) + 1
-    rows = [
-        arrange_rows(graph, layout, per_row)
-        for per_row in sorted(
-            {-(-n_layers // rows) for rows in range(1, min(n_layers, MAX_ROWS) + 1)}, reverse=True
-        )
-    ]
-    folded = [fold_layers(graph, layout, lanes) for lanes in list_lanes(layout)]
-    best = rows[0]
-    for arrangement in (*rows[1:], *folded):
+    lengths = {-(-n_layers // n_rows) for n_rows in range(1, min(n_layers, MAX_ROWS) + 1)}
+    rows = [arrange_rows(graph, layout, per_row) for per_row in sorted(lengths, reverse=True)]
+    best, *others = [*rows, *(fold_layers(graph, layout, lanes) for lanes in list_lanes(layout))]
+    for arrangement in others:
         if arrangement.scale > 1.05 * best.scale:
             best = arrangement
     return best
@@ -274,11 +256,7 @@ def fold_layers(graph: OpGraph, layout: Layout, lanes: int) -> Arrangement:
 
 
 def scale_to_page(places: FloatArray) -> tuple[FloatArray, float]:
-    """(n, 2) points in inches, and their scale.
-
-    Args:
-        places: (n, 2) columns and, upwards, lanes.
-    """
+    """(n, 2) points in inches of (n, 2) columns and, upwards, lanes; and their scale."""
     distances = np.array([COLUMN_IN, LANE_IN])
     wide, tall = np.ptp(places, axis=0) * distances
     scale = min(1.0, PAGE_IN[0] / max(wide, COLUMN_IN), PAGE_IN[1] / max(tall, LANE_IN))

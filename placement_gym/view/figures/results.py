@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,33 +26,30 @@ MAX_PLAIN_RANGE = 2e3
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 
-@dataclass(frozen=True)
-class Look:
-    """A line of a figure: whether it is one of the grey ones, and arguments of ``plot``."""
-
-    rest: bool
-    line: dict[str, Any] = field(default_factory=dict)
-
-
-def choose_looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A colour, dashes and a marker for each of the first eight labels, grey for the others."""
+def choose_looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Arguments of ``plot`` for each label: a colour of its own for the first eight, then grey."""
     looks = {
-        label: Look(
-            False,
-            {
-                "color": COLOURS[index],
-                "ls": DASHES[index % len(DASHES)],
-                "marker": MARKERS[index],
-                "ms": 4.5,
-                "markevery": (0.03 + 0.012 * index, 0.12),
-                "lw": 1.5,
-                "zorder": 3 + 0.1 * (MAX_LINES - index),
-            },
-        )
+        label: {
+            "label": escape_figure_text(label),
+            "color": COLOURS[index],
+            "ls": DASHES[index % len(DASHES)],
+            "marker": MARKERS[index],
+            "ms": 4.5,
+            "markevery": (0.03 + 0.012 * index, 0.12),
+            "lw": 1.5,
+            "zorder": 3 + 0.1 * (MAX_LINES - index),
+        }
         for index, label in enumerate(labels[:MAX_LINES])
     }
-    grey = Look(True, {"color": WITHIN, "lw": 0.8, "zorder": 1})
+    grey = {"label": REST, "color": WITHIN, "lw": 0.8, "zorder": 1}
     return looks | dict.fromkeys(labels[MAX_LINES:], grey)
+
+
+def add_legend(figure: Figure, axes: Axes) -> None:
+    """Name the lines of one part of a figure next to it, those of one name once."""
+    handles, names = axes.get_legend_handles_labels()
+    first = {name: handles[names.index(name)] for name in names}
+    figure.legend([*first.values()], [*first], loc="outside right upper", frameon=False, fontsize=8)
 
 
 def draw_comparison(
@@ -64,18 +60,14 @@ def draw_comparison(
 ) -> Figure:
     """Speed-up of each agent's finalist over the best single device, with its uncertainty.
 
-    Bars begin at the best single device: what is right of it is gained, what is left of it lost.
-    Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it
-    is compared with, latencies of different rows were not. Large losses are cut, or gains could
-    not be seen next to them.
+    Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it is
+    compared with. Large losses are cut, or gains could not be seen next to them.
 
     Args:
         rows: Result rows; those without a latency are left out.
         title: Heading of the figure.
-        limits: Name -> speed-up over the same of what no placement exceeds, such as the optimum;
-            lines.
-        over_reference: Whether bars are relative to the reference device, its limit ignored, as
-            where no single device holds the model.
+        limits: Name -> speed-up over the same of what no placement exceeds, as of the optimum.
+        over_reference: Whether bars are relative to the reference device, its limit ignored.
     """
     key = "speedup" if over_reference else "speedup_vs_best_single"
     base = "the reference device, its limit ignored" if over_reference else "the best single device"
@@ -104,7 +96,10 @@ def draw_comparison(
         speedup, position, xerr=np.abs(ends.T - speedup), fmt="none", ecolor=COLOURS[7], capsize=3
     )
     axes.axvline(1.0, color=COLOURS[7], lw=1.2)
-    draw_limits(axes, limits or {})
+    above = axes.get_xaxis_transform()
+    for name, value in (limits or {}).items():
+        axes.axvline(value, **LIMIT_DASHES)
+        axes.text(value, 1.01, name, transform=above, size=8, ha="center", va="bottom")
     # Figures at the right edge, where no bar covers them.
     at_edge = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
@@ -120,30 +115,13 @@ def draw_comparison(
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=pad, wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
     if any(won):
-        gained = [row[key] > 1.0 for row in measured]
-        add_colour_key(figure, sum(gained) > sum(won))
+        kinds = {"beats the best single device": COLOURS[2]}
+        if sum(row[key] > 1.0 for row in measured) > sum(won):
+            kinds["could not be decided"] = COLOURS[0]
+        key_of_colours = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
+        spot: dict[str, Any] = {"loc": "outside lower right", "ncols": 2}
+        figure.legend(handles=key_of_colours, **spot, frameon=False, fontsize=8)
     return figure
-
-
-def add_colour_key(figure: Figure, undecided: bool) -> None:
-    """Add a key of the bars' colours, where some agent has won."""
-    kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
-    patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
-    figure.legend(
-        handles=patches if undecided else patches[:1],
-        loc="outside lower right",
-        ncols=2,
-        frameon=False,
-        fontsize=8,
-    )
-
-
-def draw_limits(axes: Axes, limits: Mapping[str, float]) -> None:
-    """A line and a name for each speed-up that no placement exceeds."""
-    for name, value in limits.items():
-        axes.axvline(value, **LIMIT_DASHES)
-        above = axes.get_xaxis_transform()
-        axes.text(value, 1.01, name, transform=above, size=8, ha="center", va="bottom")
 
 
 def number_axis(axes: Axes) -> None:
@@ -160,29 +138,17 @@ def draw_best_so_far(
 ) -> Figure:
     """The best speed-up over the reference that each search had seen, by evaluations.
 
-    Args:
-        rows: Result rows with their curves, the most important first; a label's runs look alike.
-        title: Heading of the figure.
-        limits: Name -> speed-up over the reference to compare with, as of the optimum.
+    Rows come the most important first; limits are speed-ups to compare with, as of the optimum.
     """
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.add_subplot()
     searched = [row for row in rows if row["curve"]]
     budget = max([1, *(row["evaluations"] for row in searched)])
     looks = choose_looks(list(dict.fromkeys(row["label"] for row in searched)))
-    labels = set[str]()
     for row in searched:
-        label = row["label"]
         evaluations, best = ([point[column] for point in row["curve"]] for column in (0, 2))
-        name = REST if looks[label].rest else escape_figure_text(label)
-        axes.plot(
-            [*evaluations, budget],
-            [*best, best[-1]],
-            drawstyle="steps-post",
-            label=None if name in labels else name,
-            **looks[label].line,
-        )
-        labels.add(name)
+        steps = [*evaluations, budget], [*best, best[-1]]
+        axes.plot(*steps, drawstyle="steps-post", **looks[row["label"]])
     for name, value in (limits or {}).items():
         axes.axhline(value, **LIMIT_DASHES)
         at_edge = axes.get_yaxis_transform()
@@ -191,7 +157,7 @@ def draw_best_so_far(
     number_axis(axes)
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left", wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    add_legend(figure, axes)
     return figure
 
 
@@ -203,22 +169,12 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
     # Equal scales of both axes: the diagonal is a perfect prediction.
-    ends = [
-        min(measured.min(), predicted.min()) * 0.95,
-        max(measured.max(), predicted.max()) * 1.05,
-    ]
-    axes.plot(ends, ends, color="#bbbbbb", lw=1, zorder=0)
-    axes.errorbar(
-        measured,
-        predicted,
-        xerr=np.abs(
-            np.array([interval(row["measured_ms"], row["noise"]) for row in rows]).T - measured
-        ),
-        fmt="o",
-        ms=4,
-        lw=0.8,
-        color=COLOURS[0],
-    )
+    both = np.concatenate([measured, predicted])
+    ends = [both.min() * 0.95, both.max() * 1.05]
+    axes.plot(ends, ends, color=WITHIN, lw=1, zorder=0)
+    noise = np.array([interval(row["measured_ms"], row["noise"]) for row in rows]).T - measured
+    looks: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 0.8, "color": COLOURS[0]}
+    axes.errorbar(measured, predicted, xerr=np.abs(noise), **looks)
     axes.set(xlabel="measured, ms", ylabel="predicted by the twin, ms", xlim=ends, ylim=ends)
     axes.set_title(
         f"Spearman {twin['spearman']:.3f} ({twin['spearman_fastest_third']:.3f} in the fastest "

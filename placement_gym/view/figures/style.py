@@ -26,11 +26,7 @@ TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "pla
 
 
 def save(figure: Figure, path: Path, follow: bool = False) -> None:
-    """Write a figure as PNG, SVG or PDF, as the path ends.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-    """
+    """Write a figure as PNG, SVG or PDF, as the path ends; a failure leaves the earlier file."""
     stamp = {"Date": None} if path.suffix == ".svg" else None
     with (
         replace_file(path, follow) as temporary,
@@ -51,11 +47,7 @@ def render_pixels(figure: Figure) -> UInt8:
 
 
 def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:
-    """Draw a figure and write it; a picture must not cost a result.
-
-    Returns:
-        A note if that failed, else an empty string.
-    """
+    """Draw a figure and write it; a note if that failed, as a picture must not cost a result."""
     try:
         save(draw(), path)
     except Exception as error:

@@ -1,4 +1,4 @@
-# White-box tests of bench.known
+# White-box tests of bench
 """Problems are recognised by what they are, not by where their files lie."""
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import pytest
 from published_workloads import DATA
 from studies import study
 
-from placement_gym.bench.known import identify, identify_row
-from placement_gym.bench.known.identity import ProblemIdentity
+from placement_gym.bench.known import ProblemIdentity, identify, identify_row
 from placement_gym.bench.run import BenchEnvs
 from placement_gym.bench.study import run_task
 

@@ -14,7 +14,7 @@ import pytest
 from studies import study, write_rows
 
 from placement_gym.base import UserError
-from placement_gym.bench.known import BestKnown, load_values
+from placement_gym.bench import BestKnown, load_values
 from placement_gym.bench.run import Json
 from placement_gym.bench.study import run_study
 from placement_gym.solvers import Solution

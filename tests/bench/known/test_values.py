@@ -1,4 +1,4 @@
-# White-box tests of bench.known
+# White-box tests of bench
 """The best known values that come with the package."""
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ import pytest
 from published_workloads import DATA
 
 from placement_gym.base import UserError
-from placement_gym.bench.known import VALUES, BestKnown, find_best_known, identify, load_values
-from placement_gym.bench.known.best_known import save_values
-from placement_gym.bench.known.identity import ProblemIdentity, digest
+from placement_gym.bench.known import (
+    VALUES,
+    BestKnown,
+    ProblemIdentity,
+    digest,
+    find_best_known,
+    identify,
+    load_values,
+    save_values,
+)
 from placement_gym.bench.report import evaluate_ms
 from placement_gym.bench.run import BenchEnvs
 from placement_gym.bench.study import Study

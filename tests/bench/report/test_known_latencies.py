@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from studies import study
 
-from placement_gym.bench.known import VALUES, identify_row, load_values
+from placement_gym.bench import VALUES, identify_row, load_values
 from placement_gym.bench.report import KnownLatencies, load_known_latencies
 from placement_gym.bench.report.known_latencies import FILE, find_recorded, reopen_env
 from placement_gym.bench.run import BenchEnvs, Json

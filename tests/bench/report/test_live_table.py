@@ -58,9 +58,22 @@ def test_a_terminal_shows_a_table_and_json_stays_alone(
     rows = json.loads(printed.out)["rows"]
     *_, random = (line for line in printed.err.splitlines() if line.startswith("random   "))
     assert random.split()[1:4] == ["done", "6/6", f"{rows[-1]['latency_ms']:.2f}"]
-    assert re.search("single-device CPU_FAST .*0.3 of 0.6 MB", printed.err)
-    assert f"single device ({BASE})" in printed.err
+    assert re.search("single-device CPU_FAST +does not fit", printed.err)
+    assert f"({BASE}: 1)" in printed.err
+    assert "random: a random device for every unit" in printed.err
     assert ", seed 0: " not in printed.err
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_80_columns_no_row_is_torn_and_the_legend_has_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*LIMITED, "--agents", "random-blocks", "--json", "--out", str(tmp_path)]) == 0
+    *_, last = re.split("agent  +", capsys.readouterr().err)
+    rows = re.findall(r"^(\w\S*(?: \S+)?) +(?:done \d/\d|does not fit) ", last, re.MULTILINE)
+    assert rows == ["single-device CPU", "single-device CPU_FAST", "random-blocks"]
+    assert re.search(r"speed-up: x the best single device; samples: .*: 1\).*\n.*3/3 runs", last)
 
 
 @pytest.mark.usefixtures("measured")
@@ -75,7 +88,7 @@ def test_without_a_terminal_the_plan_comes_first_then_a_line_for_each_run(
         for word in ("tiny: 7 units", "random, seed 0: ")
     )
     assert plan < random
-    assert re.search("3 runs; 6 evaluations .* 3 finalists.* 1 minute on an idle machine", words)
+    assert re.search("3 runs of 6 evaluations.* 3 finalists.* 1 minute on an idle machine", words)
     assert re.search("CPU_FAST alone, seed 0: .*0.3 of 0.6 MB", words)
 
 

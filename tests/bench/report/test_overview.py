@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
-from placement_gym.bench.known import BestKnown, load_values
+from placement_gym.bench import BestKnown, load_values
 from placement_gym.bench.report import KnownLatencies, StudyResults, report_study, stats
-from placement_gym.bench.report.overview import choose_floor, summarize_agents
-from placement_gym.bench.report.study import note_other_versions
+from placement_gym.bench.report.study import choose_floor, note_other_versions, summarize_agents
 from placement_gym.version import VERSION
 
 ROLES = {"validation": ["tiny"]}

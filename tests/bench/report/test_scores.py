@@ -89,7 +89,7 @@ def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
     np.testing.assert_allclose(found.scores("min-cut"), 1.0)
     assert (found.scores("random-blocks") <= 1.0).all()
     for problem, known in found.known.items():
-        singles = [row["latency_ms"] for row in found.of("single-device", problem)]
+        singles = [row["latency_ms"] for row in found.rows_of("single-device", problem)]
         assert known.best_single_ms == pytest.approx(singles[0])
         assert known.optimum_ms == pytest.approx(found.least_ms[problem])
 

@@ -117,9 +117,9 @@ def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Pat
 
 def test_a_run_that_reaches_the_bound_proves_the_optimum() -> None:
     known = KnownLatencies(best_single_ms=12.0, optimum_ms=None, bound_ms=10.0)
-    assert known.add_proof([11.0, 10.0 + 1e-9]).optimum_ms == pytest.approx(10.0)
-    assert known.add_proof([11.0]).optimum_ms is None
-    assert known.add_proof([]).optimum_ms is None
+    assert known.add_proof(10.0 + 1e-9).optimum_ms == pytest.approx(10.0)
+    assert known.add_proof(11.0).optimum_ms is None
+    assert known.add_proof(float("inf")).optimum_ms is None
 
 
 @pytest.mark.usefixtures("no_pictures")

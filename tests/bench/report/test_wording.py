@@ -18,7 +18,6 @@ from placement_gym.bench.report.wording import (
     explain_failure,
     format_gap,
     list_remarks,
-    list_warnings,
     remark_on,
 )
 
@@ -33,13 +32,13 @@ def test_a_gap_is_a_share_and_never_negative_at_any_scale(scale: float) -> None:
     assert format_gap(2.5 * scale, KnownLatencies(optimum_ms=2.0 * scale)) == "25.0 %"
     known = KnownLatencies(bound_ms=scale * (1 + 1e-7))
     assert format_gap(scale, known) == "≤ 0.0 %"
-    assert format_gap(scale, known.add_proof([scale])) == "0.0 %"
+    assert format_gap(scale, known.add_proof(scale)) == "0.0 %"
 
 
 def test_where_nothing_takes_time_the_latency_is_the_optimum() -> None:
     known = KnownLatencies(bound_ms=0.0)
-    assert known.add_proof([0.0]).optimum_ms == 0.0
-    assert known.add_proof([1e-300]).optimum_ms is None
+    assert known.add_proof(0.0).optimum_ms == 0.0
+    assert known.add_proof(1e-300).optimum_ms is None
     assert format_gap(0.0, known) == "-"
 
 
@@ -157,7 +156,7 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     doubtful = run("window", 1.25, "within noise", BUSY)
     rows = [run("window", 1.2), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"
-    (line,) = list_warnings(rows)
+    (line,) = list_remarks(rows)
     assert has(line, "window", "doubtful", "2 of 3 runs", BUSY)
 
 
@@ -196,5 +195,5 @@ def test_a_device_that_is_too_small_is_no_failed_run() -> None:
 
 def test_a_search_that_others_disturbed_says_so() -> None:
     rows = [row("a", disturbed=11), row("b", disturbed=9), row("c", disturbed=None)]
-    (line,) = list_warnings(rows)
+    (line,) = list_remarks(rows)
     assert has(line, "a: ", "11 of 100", "run it again")

@@ -26,14 +26,14 @@ def test_an_agent_that_never_stops_is_stopped_at_its_budget(bench_env: BenchEnv)
     assert placement is not None
 
 
-def test_per_unit_steps_count(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+def test_per_unit_steps_count() -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"})
     row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=10)
     assert row.evaluations == 10
 
 
-def test_an_agent_without_learn_is_judged_by_its_one_placement(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+def test_an_agent_without_learn_is_judged_by_its_one_placement() -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"})
     row, placement = run_agent(
         bench_env, AgentSpec("single-device", {"device": "GPU"}), seed=0, budget=20
     )
@@ -85,8 +85,8 @@ def test_what_predicts_the_best_that_it_evaluated_has_the_whole_budget(
     assert (seen, row.evaluations) == ([5], 5)
 
 
-def test_all_evaluations_of_a_learners_last_episode_count(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+def test_all_evaluations_of_a_learners_last_episode_count() -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"})
     seen: list[int] = []
 
     class ByUnit(Learner):
@@ -116,10 +116,8 @@ def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
     ("env_id", "kwargs"),
     [("DevicePlacementPerUnitSim-v0", {"start": "random"}), (SIM, {"horizon": 50})],
 )
-def test_the_greedy_episode_is_never_cut_short(
-    env_id: str, kwargs: dict[str, Any], tmp_path: Path
-) -> None:
-    bench_env = BenchEnv.make(env_id, {"model": "tiny", **kwargs}, tmp_path)
+def test_the_greedy_episode_is_never_cut_short(env_id: str, kwargs: dict[str, Any]) -> None:
+    bench_env = BenchEnv.make(env_id, {"model": "tiny", **kwargs})
     row, _ = run_agent(bench_env, AgentSpec("single-device", {"device": "CPU"}), seed=0, budget=2)
     assert row.error == ""
 

@@ -12,7 +12,7 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.backends import CachedBackend, SingleDeviceResults
-from placement_gym.bench.run import BenchEnv, BenchEnvs
+from placement_gym.bench.run import BenchEnv, BenchEnvs, make_portable
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import load_model
 from placement_gym.problem.costs import CostGraph
@@ -93,7 +93,7 @@ def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
 
 def test_inputs_in_memory_are_saved_and_identify_the_problem(tmp_path: Path) -> None:
     kwargs = {"model": "tiny", "inputs": {"image": np.zeros((1, 3, 64, 64))}}
-    first = BenchEnv.make(SIM, kwargs, tmp_path)
+    first = BenchEnv.make(SIM, make_portable(kwargs, tmp_path))
     assert first.env_kwargs["inputs"] == str(tmp_path / "inputs")
     again = BenchEnv.make(SIM, first.env_kwargs)
     plain = BenchEnv.make(SIM, {"model": "tiny"})
@@ -108,7 +108,7 @@ def test_graphs_and_costs_in_memory_are_saved_and_identify_the_problem(tmp_path:
         ms=[[1, 2]] * 3, edges=[], edge_bytes=[], devices=["CPU", "GPU"], gb_per_s=1, name="own"
     )
     costs = graph.costs([DeviceSpec("CPU"), DeviceSpec("GPU")])
-    first = BenchEnv.make(SIM, {"model": graph, "costs": costs}, tmp_path)
+    first = BenchEnv.make(SIM, make_portable({"model": graph, "costs": costs}, tmp_path))
     assert first.env_kwargs["model"] == str(tmp_path / "own.json")
     assert first.env_kwargs["costs"] == str(tmp_path / "costs.json")
     assert BenchEnv.make(SIM, first.env_kwargs).origin == first.origin

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from placement_gym.bench.run.provenance import find_commit
+from placement_gym.bench.run.row_schema import find_commit
 
 
 def test_commit_is_that_of_the_repository_with_the_file(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ SIM = "DevicePlacementSim-v0"
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 
 
-def limited(folder: Path, **kwargs: Any) -> BenchEnv:
-    return BenchEnv.make(SIM, {"model": "resnet", "devices": LIMITED, **kwargs}, folder)
+def limited(**kwargs: Any) -> BenchEnv:
+    return BenchEnv.make(SIM, {"model": "resnet", "devices": LIMITED, **kwargs})
 
 
 def run(bench_env: BenchEnv, agent: Any, budget: int = 30) -> Row:
@@ -29,8 +29,8 @@ def run(bench_env: BenchEnv, agent: Any, budget: int = 30) -> Row:
 
 
 @pytest.mark.parametrize("name", ["random", "random-blocks", "hill-climb"])
-def test_agents_are_repaired_where_limits_are_hard(name: str, tmp_path: Path) -> None:
-    bench_env = limited(tmp_path)
+def test_agents_are_repaired_where_limits_are_hard(name: str) -> None:
+    bench_env = limited()
     repaired = run(bench_env, name)
     unrepaired = run(bench_env, {"name": name, "kwargs": {"repair": False}})
     assert (repaired.evaluations, repaired.infeasible) == (30, 0)
@@ -45,16 +45,16 @@ def test_agents_are_repaired_where_limits_are_hard(name: str, tmp_path: Path) ->
     assert unrepaired.kwargs == {"repair": False}
 
 
-def test_the_environment_is_as_it_was_afterwards(tmp_path: Path) -> None:
-    bench_env = limited(tmp_path)
+def test_the_environment_is_as_it_was_afterwards() -> None:
+    bench_env = limited()
     before = bench_env.base.backend, bench_env.base.on_repair
     run(bench_env, "random")
     assert not bench_env.base.repair
     assert (bench_env.base.backend, bench_env.base.on_repair) == before
 
 
-def test_a_fixed_choice_is_not_changed(tmp_path: Path) -> None:
-    bench_env = limited(tmp_path)
+def test_a_fixed_choice_is_not_changed() -> None:
+    bench_env = limited()
     row = run(bench_env, {"name": "single-device", "kwargs": {"device": "GPU"}})
     assert "GPU would hold" in row.error
     given = {"name": "single-device", "kwargs": {"device": "GPU", "repair": True}}
@@ -67,18 +67,16 @@ def test_a_fixed_choice_is_not_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kwargs", [{"repair": False}, {"schedule": "placeto"}, {"schedule": {"memory": "off"}}]
 )
-def test_the_environment_decides_where_the_agent_does_not(
-    kwargs: dict[str, Any], tmp_path: Path
-) -> None:
-    assert run(limited(tmp_path, **kwargs), "random").repaired == 0
+def test_the_environment_decides_where_the_agent_does_not(kwargs: dict[str, Any]) -> None:
+    assert run(limited(**kwargs), "random").repaired == 0
 
 
-def test_a_batch_beyond_the_budget_counts_what_was_evaluated(tmp_path: Path) -> None:
+def test_a_batch_beyond_the_budget_counts_what_was_evaluated() -> None:
     class Hasty(Greedy):
         def learn(self, total_timesteps: int) -> None:
             self.env.unwrapped.evaluate_batch(np.ones((8, 37), dtype=np.int64))
 
-    row = run(limited(tmp_path), Hasty, budget=5)
+    row = run(limited(), Hasty, budget=5)
     # the fifth is the greedy placement, which fits
     assert (row.evaluations, row.repaired, row.infeasible) == (5, 4, 0)
 

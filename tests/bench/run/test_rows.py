@@ -100,7 +100,7 @@ def test_a_damaged_line_is_left_out_and_named(
     path.write_bytes(path.read_bytes() + line + b"\n")
     rows_file.append_row(path, keyed(row, "b"))
     with pytest.warns(PlacementGymWarning, match=f"1 damaged line.*line 2: .*{fault}"):
-        rows = rows_file.load_rows(path)
+        rows = rows_file.load_runs(path)
     assert names_of(rows) == "ab"
     rows_file.remove_rows(tmp_path, [rows[0]["key"]])
     assert path.read_bytes().splitlines()[0] == line
@@ -126,7 +126,7 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
         with path.open("a") as file:
             file.write(json.dumps(wrong) + "\n")
     with pytest.warns(PlacementGymWarning, match=r"24 damaged line.*'latency_ms'.*'curve"):
-        assert rows_file.load_rows(path) == []
+        assert rows_file.load_runs(path) == []
 
 
 def test_rows_are_told_apart_by_what_was_run_not_by_what_they_say(row: rows_file.Json) -> None:
@@ -142,9 +142,9 @@ def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path
     before = path.read_bytes()
     with full_disk(len(before) + 100), pytest.raises(FileError, match=r"results\.jsonl"):
         rows_file.append_row(path, keyed(row, "b"))
-    assert names_of(rows_file.load_rows(path)) == "a"
+    assert names_of(rows_file.load_runs(path)) == "a"
     rows_file.append_row(path, keyed(row, "c"))
-    assert names_of(rows_file.load_rows(path)) == "ac"
+    assert names_of(rows_file.load_runs(path)) == "ac"
     assert path.read_bytes().startswith(before)
 
 
@@ -199,4 +199,4 @@ def test_no_more_is_unpacked_than_a_study_has(
 def test_blank_lines_cost_nothing(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.PACKED_ROWS
     path.write_bytes(lzma.compress(b"\n" * 2**20 + json.dumps(keyed(row, "a")).encode() + b"\n"))
-    assert rows_file.load_rows(path) == [keyed(row, "a")]
+    assert rows_file.load_runs(path) == [keyed(row, "a")]

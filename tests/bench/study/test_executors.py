@@ -22,15 +22,15 @@ from studies import VALUES, study, timeless
 from placement_gym.base.processes import ChildNotStartedError
 from placement_gym.bench.run import BenchEnvs, Json, OnEvaluation, Task
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study import Study, processes, run_serially, run_study, run_task, runner
+from placement_gym.bench.study import Study, executors, run_serially, run_study, run_task, runner
 from placement_gym.bench.study.executors import (
     MAX_ATTEMPTS,
     OutageError,
+    Processes,
     WorkerLost,
     WorkersMissing,
     run_all,
 )
-from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.ray_cluster import Ray
 
 
@@ -126,7 +126,7 @@ def test_a_system_without_processes_gives_no_failed_rows(monkeypatch: pytest.Mon
     def refuse(*_: Any, **__: Any) -> None:
         raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
 
-    monkeypatch.setattr(processes, "Child", refuse)
+    monkeypatch.setattr(executors, "Child", refuse)
     with pytest.raises(OutageError, match="Resource temporarily unavailable"):
         list(run_all(study(models=["tiny"], seeds=1).tasks(), Processes(2)))
 

@@ -116,7 +116,7 @@ def test_two_noisy_measurements_agree_within_their_noise() -> None:
 def test_published_rows_are_those_of_the_study_in_its_order(folder: Path, tmp_path: Path) -> None:
     part = replace(REPORTED, agents=["annealing", "min-cut"], seeds=[2, 0, 5])
     path, missing = publish_rows(part, folder, tmp_path)
-    rows = rows_file.load_rows(path)
+    rows = rows_file.load_runs(path)
     by_key = {row["key"]: row for row in read_rows(folder)}
     keys = [task.key for task in part.tasks() if task.key in by_key]
     assert [row["key"] for row in rows] == keys
@@ -142,7 +142,7 @@ def test_published_rows_name_no_machine_and_replay_anywhere(
     run_study(small, tmp_path / "ran", "serial", quiet=True)
     path, missing = publish_rows(small, tmp_path / "ran", tmp_path / "published")
     assert missing == 0
-    rows = rows_file.load_rows(path)
+    rows = rows_file.load_runs(path)
     assert str(tmp_path) not in json.dumps(rows)
     assert {row["host"] for row in rows} == {""}
     (tmp_path / "here" / "net.json").unlink()

@@ -1,5 +1,0 @@
-"""Best known latencies of problems, kept with the package, which scores are relative to."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
