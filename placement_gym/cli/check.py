@@ -49,7 +49,8 @@ def run_check(options: argparse.Namespace) -> int:
 
     document = call(check, options)
     print_result(options, document, lambda: check_table(document, options.verbose))
-    return int(any(row["operators"] or not passed(row) for row in document["devices"]))
+    rows = document["devices"]
+    return int(any(row["operators"] or not (row["confirmed"] or row["skipped"]) for row in rows))
 
 
 def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
@@ -87,10 +88,6 @@ def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
     return Group(
         *map(FittedText, [*rules, *texts]), *([table] if faults else []), FittedText(end, "dim")
     )
-
-
-def passed(row: Mapping[str, Any]) -> bool:
-    return bool(row["confirmed"] or row["skipped"])
 
 
 def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Iterator[str]:

@@ -25,7 +25,6 @@ from placement_gym.cli.options import print_json
 Document = Mapping[str, Any]
 VERBOSE_WIDTH = 240
 """Characters of a line with `--verbose`: wide enough for every column."""
-FILES = "All placements and the scatter plot are in {out}/"
 UNPLANNED = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show the memory use without a plan."""
 SPEEDUP = Column("x best single", meaning="speed-up over the fastest device, 95 % interval")
@@ -258,11 +257,9 @@ def memory_tables(document: Document) -> list[FittedTable]:
 def show_limit(device: Document) -> str:
     """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
-    words = [] if limit is None else [format_bytes(limit)]
-    if limit is not None and device["pool"]:
-        words[0] += f" in {device['pool']}"
-    if reported is not None:
-        words.append(f"{format_bytes(reported)} reported")
+    pool = f" in {device['pool']}" if device["pool"] else ""
+    words = [] if limit is None else [f"{format_bytes(limit)}{pool}"]
+    words += [] if reported is None else [f"{format_bytes(reported)} reported"]
     return ", ".join(words) or "none"
 
 
@@ -343,9 +340,10 @@ def fidelity_table(document: Document) -> Group:
     failed = f"{document['failed']} placements failed; " if document["failed"] else ""
     drift = document["reference_ms"] / document["profiled_reference_ms"]
     noise = f"{failed}noise of a measurement {format_noise(document['noise'])}"
+    files = f"All placements and the scatter plot are in {document['out']}/"
     return Group(
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,
         FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time"),
-        *([] if document["unsaved"] else [FittedText(FILES.format(**document), "dim")]),
+        *([] if document["unsaved"] else [FittedText(files, "dim")]),
     )

@@ -140,7 +140,7 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
         f"Compile {safe_name(planned.model)} on {devices} as planned.",
         partition,
         list_shapes(loaded, planned),
-        write_program(in_flight, requests=requests) if requests else "",
+        fill_program(in_flight, requests=requests) if requests else "",
         bool(arrays),
         library,
     )
@@ -186,13 +186,13 @@ def write_union_script(placement: Placement, folder: Path, model: ov.Model, requ
     """Write the program that runs all models of a union, next to the folders of their exports."""
     rates = {member.name: member.rate for member in list_members(model)}
     stateful = is_stateful(model)
-    script = write_program(
+    script = fill_program(
         "union",
         about=quote(f"Run the models {safe_name(placement.model)} at the same time, as planned."),
         pool=POOL if stateful else "",
         rates=pformat(rates, sort_dicts=False),
         requests=requests,
-        serve=write_program("union_threads" if stateful else "union_queues"),
+        serve=fill_program("union_threads" if stateful else "union_queues"),
     )
     write_text(folder / SCRIPT, script)
     return folder / SCRIPT
@@ -222,7 +222,7 @@ def export_phases(
         *export_placement(decode, folder / "decode", model, shapes, **given),
     ]
     about = f"Run {safe_name(prefill.model)}: the prompt as in prefill/, tokens as in decode/."
-    write_text(folder / SCRIPT, write_program("phases", about=quote(about)))
+    write_text(folder / SCRIPT, fill_program("phases", about=quote(about)))
     return [folder / SCRIPT, *files]
 
 
@@ -270,10 +270,10 @@ def make_script(
     """Make the source of a program that compiles the exported model with OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
-    return write_program(
+    return fill_program(
         "model",
         about=quote(about),
-        register=(write_program("register", plugins=plugins) if plugins else "")
+        register=(fill_program("register", plugins=plugins) if plugins else "")
         + (f"    core.add_extension(path.with_name({quote(library)}))\n" if library else ""),
         shapes=shapes,
         inputs=OWN_INPUTS if has_inputs else None,
@@ -285,8 +285,8 @@ def make_script(
     )
 
 
-def write_program(name: str, **values: object) -> str:
-    """Write a program, or a part of one, that needs an engine alone: ``$`` stands for values."""
+def fill_program(name: str, **values: object) -> str:
+    """Fill in a program of an export, or a part of one: ``$name`` stands for a value."""
     file = resources.files("placement_gym.deployment").joinpath("programs", f"{name}.py.txt")
     return Template(file.read_text(encoding="utf-8")).substitute(values)
 

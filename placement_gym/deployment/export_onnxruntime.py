@@ -23,9 +23,9 @@ from placement_gym.base import (
 from placement_gym.deployment.export import (
     INPUTS,
     OWN_INPUTS,
+    fill_program,
     list_own_arrays,
     quote,
-    write_program,
 )
 from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
@@ -79,7 +79,7 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
     folder = make_output_folder(out)
     arrays = list_own_arrays(planned, loaded, folder, inputs)
     name = safe_name(planned.model)
-    source = write_program(
+    source = fill_program(
         "onnxruntime",
         about=quote(f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."),
         targets=pformat(targets, sort_dicts=False),
