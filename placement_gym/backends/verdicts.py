@@ -87,13 +87,13 @@ class Finalist:
 class Finals:
     """Measures finalists together with the best single device, and the fastest of them once more.
 
-    The best single device is found in the same way: the devices that may be it are measured with
-    the first finalists. To beat a device that only looked fastest would be a false win.
+    Where several devices may be the best single one, these are measured together first. To beat a
+    device that only looked fastest would be a false win.
 
     Args:
         backend: Measures them.
         singles: Measurements of every device alone that were made before. Without any the first
-            finalists include the devices that count.
+            finalists include the single devices.
         noisy: Whether latencies are measured, not simulated.
 
     Attributes:
@@ -138,15 +138,26 @@ class Finals:
     def measure(self, candidates: Sequence[IntArray]) -> None:
         """Measure placements together with the best single device and keep them.
 
-        The reference device, and all that may be the best one, are measured with the first.
+        The reference device is measured with the first of them.
         """
-        problem, best = self.backend.problem, self.best_single
-        devices = [problem.reference_device if best is None else best]
-        if not self.finalists:
-            devices += [*self.rivals, problem.reference_device]
-        by_key = {one.tobytes(): one for one in (*map(problem.single, devices), *candidates)}
-        assignments = list(by_key.values())
-        self.keep(assignments, self.backend.remeasure(assignments))
+        problem, with_reference = self.backend.problem, not self.finalists
+        if with_reference and len(self.rivals) > 1:
+            self.settle_best_single()
+        reference = problem.single(problem.reference_device)
+        single = reference if self.best_single is None else problem.single(self.best_single)
+        arms = [single, *candidates, *([reference] if with_reference else [])]
+        distinct = list({arm.tobytes(): arm for arm in arms}.values())
+        self.keep(distinct, self.backend.remeasure(distinct))
+
+    def settle_best_single(self) -> None:
+        """Measure the devices that may be the best single one; once more if that is doubtful."""
+        placements = list(map(self.backend.problem.single, self.rivals))
+        for _ in range(2):
+            measured = self.backend.remeasure(placements)
+            if not any(measurement.warning for measurement in measured):
+                break
+        speedups = {one: m.speedup for one, m in zip(self.rivals, measured, strict=True)}
+        self.best_single = max(self.rivals, key=speedups.__getitem__)
 
     def keep(self, assignments: Sequence[IntArray], measured: Sequence[Measurement]) -> None:
         """Keep measurements that were made together, relative to the best single device.
