@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_OPERATORS = 20
 """Largest number of operators of a device in the table without ``--verbose``."""
-MAX_NAME = 32
+MAX_NAME = 24
 """Characters of an operator's name in the table without ``--verbose``: rows fit 80 columns."""
 
 
@@ -66,7 +66,7 @@ def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
             Column("operator", text=True, whole=True),
             Column("type", text=True, whole=True, spare=1),
             Column("fault", text=True, whole=True, meaning="does not run, or its outputs differ"),
-            Column("own error", meaning="relative error of its outputs on right inputs"),
+            Column("own error", meaning="relative error, given right inputs"),
         ]
     )
     for row in document["devices"]:

@@ -160,7 +160,7 @@ def explain_names(document: Document, verbose: bool) -> list[str]:
     """Explain the names of candidates in tables; with ``verbose`` also of those that equal them."""
     shown = " ".join([*(row["label"] for row in document["rows"]), *UNPLANNED])
     meanings = document.get("meanings", {}).items()
-    names = [f"  {name}: {meaning}" for name, meaning in meanings if verbose or name in shown]
+    names = [f"- {name}: {meaning}" for name, meaning in meanings if verbose or name in shown]
     return ["Candidates:", *names] if names else []
 
 
