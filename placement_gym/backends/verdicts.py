@@ -162,23 +162,19 @@ class Finals:
     def keep(self, assignments: Sequence[IntArray], measured: Sequence[Measurement]) -> None:
         """Keep measurements that were made together, relative to the best single device.
 
-        The fastest single device among them is the best one from now on. While it is, it keeps its
-        first measurement.
+        That is the fastest one among them from now on, if there is any.
         """
-        problem, earlier_best = self.backend.problem, self.best_single
         alone = {
             int(assignment[0]): measurement
             for assignment, measurement in zip(assignments, measured, strict=True)
             if not np.ptp(assignment) and not self.backend.infeasibility(assignment)
         }
-        first: dict[bytes, Finalist] = {}
         if alone:
             self.best_single = max(alone, key=lambda device: alone[device].speedup)
-            single, key = alone[self.best_single], problem.single(self.best_single).tobytes()
+            single = alone[self.best_single]
             measured = [compare_with(single, measurement) for measurement in measured]
-            if self.best_single == earlier_best and key in self.finalists:
-                first = {key: self.finalists[key]}
         by_key = dict(zip((one.tobytes() for one in assignments), measured, strict=True))
+        problem = self.backend.problem
         reference = problem.single(problem.reference_device).tobytes()
         if reference in by_key and reference not in self.finalists:
             self.reference_speedup = by_key[reference].speedup
@@ -186,7 +182,6 @@ class Finals:
         for assignment, (key, measurement) in zip(assignments, by_key.items(), strict=True):
             speedup = measurement.speedup / self.reference_speedup
             self.finalists[key] = Finalist(assignment, measurement, speedup, handicap)
-        self.finalists |= first
 
 
 def compare_with(single: Measurement, measurement: Measurement) -> Measurement:

@@ -168,7 +168,7 @@ def find_unconfirmed(finals: Finals) -> Finalist | None:
 
 
 def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
-    """Add the measurement of a candidate that ran, at the speed of the first race."""
+    """Add the measurement of a candidate that ran, at the machine's speed in the last race."""
     measured = finals.finalists[candidate.assignment.tobytes()].measurement
     if finals.best_single is not None:
         alone = finals.backend.problem.single(finals.best_single)
@@ -176,13 +176,13 @@ def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
     return replace(candidate, measured=measured)
 
 
-def scale(again: Measurement, single: Measurement) -> Measurement:
-    """Scale a later measurement to an earlier one of its reference: the machine's speed changes."""
-    factor = single.latency_ms / again.reference_ms
+def scale(measured: Measurement, single: Measurement) -> Measurement:
+    """Scale a measurement to another one of its reference: the machine's speed changes."""
+    factor = single.latency_ms / measured.reference_ms
     return replace(
-        again,
-        latency_ms=again.latency_ms * factor,
-        latency_p90_ms=again.latency_p90_ms * factor,
+        measured,
+        latency_ms=measured.latency_ms * factor,
+        latency_p90_ms=measured.latency_p90_ms * factor,
         reference_ms=single.reference_ms,
     )
 
