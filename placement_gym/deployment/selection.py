@@ -65,9 +65,7 @@ def measure_candidates(
     Raises:
         KeyboardInterrupt: The user stopped it before.
     """
-    # All are compared to the first meanwhile: the fastest single device by the twin.
-    arms = sorted(candidates, key=lambda one: (not one.alone, one.predicted_ms))
-    arms = [replace(one, error=backend.infeasibility(one.assignment)) for one in arms]
+    arms = [replace(one, error=backend.infeasibility(one.assignment)) for one in candidates]
     try:
         measured, stopped = race(backend, arms, quiet)
     except RuntimeError:
@@ -96,8 +94,12 @@ def measure_candidates(
 def race(
     backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], str]:
-    """Measure the candidates that have no error together; see ``measure_candidates``."""
+    """Measure the candidates that have no error together; see ``measure_candidates``.
+
+    All are compared to the first meanwhile: the fastest single device by the twin.
+    """
     arms = [candidate for candidate in candidates if not candidate.error]
+    arms.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     if not arms:
         return {}, ""
     stopped, plural = "", "s" * (len(arms) > 1)
