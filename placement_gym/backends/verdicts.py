@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from math import nan
 from typing import Any
+
+import numpy as np
 
 from placement_gym.backends.protocol import PENALTY, Backend, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base import IntArray, is_above_one, is_below_one
+from placement_gym.base import IntArray, is_above_one, is_below_one, join_noise
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 """Answers of ``judge``."""
@@ -55,7 +57,7 @@ class Finalist:
     Attributes:
         assignment: (n_units,) device indices.
         measurement: Its own, relative to the fastest feasible single device.
-        speedup: Over the reference device, which is measured with the first finalists.
+        speedup: Over the reference device; nan if that was not measured with the first finalists.
         handicap: Factor of the speed-up over the single device: 1 where some device may run the
             model alone, else the penalty of an infeasible placement.
         rechecked: Whether this is its measurement after it was chosen, without rivals.
@@ -83,42 +85,33 @@ class Finalist:
 
 
 class Finals:
-    """Measures the finalists of a problem again, alongside the best single device, and chooses.
+    """Measures finalists together with the best single device, and the fastest of them once more.
+
+    Where several devices may be the best single one, these are measured together first. To beat a
+    device that only looked fastest would be a false win.
 
     Args:
         backend: Measures them.
-        singles: Measurements of every device alone that were made before.
+        singles: Measurements of every device alone that were made before. Without any the first
+            finalists include the single devices.
         noisy: Whether latencies are measured, not simulated.
 
     Attributes:
+        best_single: The fastest device that may run the model alone; None if none may.
         finalists: Those that were measured already, by the bytes of their assignments.
+        reference_speedup: Of the reference device over it; nan until it was measured.
     """
 
-    def __init__(self, backend: Backend, singles: SingleDeviceResults, noisy: bool) -> None:
-        self.backend, self.problem = backend, backend.problem
-        self.singles, self.noisy = singles, noisy
+    def __init__(
+        self, backend: Backend, singles: SingleDeviceResults | None = None, noisy: bool = True
+    ) -> None:
+        self.backend, self.noisy = backend, noisy
+        speeds = singles.speedups() if singles else {}
+        least = CONTENDER_SHARE * max(speeds.values(), default=0.0)
+        self.best_single = max(speeds, key=speeds.__getitem__, default=None)
+        self.rivals = [device for device in speeds if noisy and speeds[device] >= least]
         self.finalists: dict[bytes, Finalist] = {}
-
-    @cached_property
-    def best_single(self) -> int | None:
-        """The fastest device that may run the model alone; None if none may.
-
-        Where latencies are noisy, and several devices may be it, these are measured together as
-        finalists are; once more if that was doubtful. A finalist that beats a device which only
-        looked fastest would be a false win.
-        """
-        best, speeds = self.singles.best(), self.singles.speedups()
-        rivals = [
-            device for device in speeds if speeds[device] >= CONTENDER_SHARE * max(speeds.values())
-        ]
-        if not self.noisy or len(rivals) < 2:
-            return best
-        placements = [self.problem.single(device) for device in rivals]
-        for _ in range(2):
-            measurements = self.backend.remeasure(placements)
-            if not any(measurement.warning for measurement in measurements):
-                break
-        return max(zip(measurements, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
+        self.reference_speedup = nan
 
     def choose(self, candidates: Sequence[IntArray]) -> Finalist:
         """Measure every candidate again and return the fastest; where noisy in a new process.
@@ -129,62 +122,76 @@ class Finals:
         doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
         an earlier run measured it alongside others.
         """
-        unknown = [
-            candidate for candidate in candidates if candidate.tobytes() not in self.finalists
-        ]
+        unknown = [one for one in candidates if one.tobytes() not in self.finalists]
         if unknown:
-            self.remeasure(unknown)
+            self.measure(unknown)
         finals = [self.finalists[candidate.tobytes()] for candidate in candidates]
         finalist = max(finals, key=lambda final: final.speedup_vs_best_single)
         uncertain = finalist.beats_best_single != NO or finalist.measurement.warning
         if not (self.noisy and uncertain) or finalist.rechecked:
             return finalist
-        self.remeasure([finalist.assignment])
+        self.measure([finalist.assignment])
         key = finalist.assignment.tobytes()
         self.finalists[key] = replace(self.finalists[key], rechecked=True)
         return self.finalists[key]
 
-    def remeasure(self, candidates: Sequence[IntArray]) -> None:
-        """Measure placements alongside the best single device and keep them in ``finalists``.
+    def measure(self, candidates: Sequence[IntArray]) -> None:
+        """Measure placements together with the best single device and keep them.
 
         The reference device is measured with the first of them.
         """
-        problem, best = self.problem, self.best_single
+        problem, with_reference = self.backend.problem, not self.finalists
+        if with_reference and len(self.rivals) > 1:
+            self.settle_best_single()
         reference = problem.single(problem.reference_device)
-        single = reference if best is None else problem.single(best)
-        by_key = {assignment.tobytes(): assignment for assignment in (single, *candidates)}
-        earlier = self.finalists.get(reference.tobytes())
-        if earlier is None:
-            by_key[reference.tobytes()] = reference
-        measured = self.backend.remeasure(list(by_key.values()))
-        measurements = dict(zip(by_key, measured, strict=True))
-        if earlier is None and best is not None and not self.backend.infeasibility(reference):
-            measurements = self.choose_faster_single(measurements, reference)
-        keys = {candidate.tobytes() for candidate in candidates}
-        of_reference = earlier.measurement if earlier else measurements[reference.tobytes()]
-        handicap = PENALTY if best is None else 1.0
-        for key, measurement in measurements.items():
-            speedup = measurement.speedup / of_reference.speedup
-            if key in keys or key not in self.finalists:
-                self.finalists[key] = Finalist(by_key[key], measurement, speedup, handicap)
+        single = reference if self.best_single is None else problem.single(self.best_single)
+        arms = [single, *candidates, *([reference] if with_reference else [])]
+        distinct = list({arm.tobytes(): arm for arm in arms}.values())
+        self.keep(distinct, self.backend.remeasure(distinct))
 
-    def choose_faster_single(
-        self, measurements: dict[bytes, Measurement], reference: IntArray
-    ) -> dict[bytes, Measurement]:
-        """Measurements relative to the reference device if that is the faster single device.
+    def settle_best_single(self) -> None:
+        """Measure the devices that may be the best single one; once more if that is doubtful."""
+        placements = list(map(self.backend.problem.single, self.rivals))
+        for _ in range(2):
+            measured = self.backend.remeasure(placements)
+            if not any(measurement.warning for measurement in measured):
+                break
+        speedups = {one: m.speedup for one, m in zip(self.rivals, measured, strict=True)}
+        self.best_single = max(self.rivals, key=speedups.__getitem__)
 
-        The reference is a single device, and the best of these cannot be slower. If the one that
-        was taken for the best is, the reference takes its place; all were measured together.
+    def keep(self, assignments: Sequence[IntArray], measured: Sequence[Measurement]) -> None:
+        """Keep measurements that were made together, relative to the best single device.
 
-        Args:
-            measurements: By the bytes of assignments, relative to the best single device so far.
-            reference: Its assignment, which may run alone.
+        That is the fastest one among them from now on, if there is any.
         """
-        single_measurement = measurements[reference.tobytes()]
-        if single_measurement.speedup <= 1.0:
-            return measurements
-        self.best_single = self.problem.reference_device
-        return {
-            key: replace(measured, reference_ms=single_measurement.latency_ms)
-            for key, measured in measurements.items()
+        alone = {
+            int(assignment[0]): measurement
+            for assignment, measurement in zip(assignments, measured, strict=True)
+            if not np.ptp(assignment) and not self.backend.infeasibility(assignment)
         }
+        if alone:
+            self.best_single = max(alone, key=lambda device: alone[device].speedup)
+            single = alone[self.best_single]
+            measured = [compare_with(single, measurement) for measurement in measured]
+        by_key = dict(zip((one.tobytes() for one in assignments), measured, strict=True))
+        problem = self.backend.problem
+        reference = problem.single(problem.reference_device).tobytes()
+        if reference in by_key and reference not in self.finalists:
+            self.reference_speedup = by_key[reference].speedup
+        handicap = PENALTY if self.best_single is None else 1.0
+        for assignment, (key, measurement) in zip(assignments, by_key.items(), strict=True):
+            speedup = measurement.speedup / self.reference_speedup
+            self.finalists[key] = Finalist(assignment, measurement, speedup, handicap)
+
+
+def compare_with(single: Measurement, measurement: Measurement) -> Measurement:
+    """Make a measurement relative to that of a single device in the same race."""
+    if measurement is single:
+        return replace(single, reference_ms=single.latency_ms, noise=0.0)
+    return replace(
+        measurement,
+        reference_ms=measurement.reference_ms / single.speedup,
+        noise=join_noise(measurement.noise, single.noise),
+        warning=measurement.warning or single.warning,
+        interference=max(measurement.interference, single.interference),
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import EXECUTORS
-from placement_gym.cli.options import add_out, output_of, print_json, set_command
+from placement_gym.cli.options import add_out, call, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
 
@@ -90,6 +90,7 @@ def add_run(command: Command) -> None:
     )
     command.add_argument(
         "--timeout",
+        dest="timeout_s",
         type=positive_seconds,
         metavar="SECONDS",
         help="fail a run that has evaluated nothing for this long (default: 3600)",
@@ -165,7 +166,7 @@ def run_run(options: argparse.Namespace) -> int:
 
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = load_study(options)
-    choose_executor(study, options.executor, options.workers, options.address, options.timeout)
+    call(choose_executor, options, study=study, name=options.executor)
     if options.trust or not study.needs_trust:
         study.check()
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
@@ -179,16 +180,7 @@ def run_run(options: argparse.Namespace) -> int:
             f"the study {options.study} {join_words(study.needs_trust)}: read it, and code from "
             "this folder or an installed package that it runs, then add --trust"
         )
-    rows = run_study(
-        study,
-        options.out,
-        options.executor,
-        options.workers,
-        options.address,
-        options.retry_failed,
-        options.quiet,
-        timeout_s=options.timeout,
-    )
+    rows = call(run_study, options, study=study)
     # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/{ROWS}"
     if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
@@ -200,7 +192,7 @@ def run_run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def run_report(options: argparse.Namespace) -> int:
+def run_report(options: argparse.Namespace) -> None:
     from placement_gym.bench.report import report_study
 
     agents = f" --agents {','.join(options.agents)}" if options.agents else ""
@@ -208,7 +200,6 @@ def run_report(options: argparse.Namespace) -> int:
     written = str(report_study(load_study(options), options.out, command, options.quiet))
     if not print_json(options, {"file": written}):
         print(written)
-    return 0
 
 
 def run_validate(options: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.cli.options import (
-    add_devices,
     add_model,
     add_out,
     add_shared,
+    call,
     set_command,
-    shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_OPERATORS = 20
 """Largest number of operators of a device in the table without ``--verbose``."""
+MAX_NAME = 24
+"""Characters of an operator's name in the table without ``--verbose``: rows fit 80 columns."""
 
 
 def add_check(command: Command) -> None:
@@ -37,8 +38,7 @@ def add_check(command: Command) -> None:
     )
     add_model(command)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
-    add_devices(command)
-    add_shared(command, "--tolerance")
+    add_shared(command, "--devices", "--tolerance")
     add_out(command)
     set_command(command, run_check, "nothing is kept; rerun the command to check again")
 
@@ -47,31 +47,36 @@ def run_check(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import print_result
     from placement_gym.deployment import check
 
-    document = check(
-        model=options.model,
-        devices=options.devices,
-        out=options.out,
-        tolerance=options.tolerance,
-        quiet=options.quiet,
-        **shape_arguments(options),
-    )
-    max_shown = None if options.verbose else MAX_OPERATORS
-    print_result(options, document, lambda: check_table(document, max_shown))
-    return int(any(row["operators"] or not passed(row) for row in document["devices"]))
+    document = call(check, options)
+    print_result(options, document, lambda: check_table(document, options.verbose))
+    rows = document["devices"]
+    return int(any(row["operators"] or not (row["confirmed"] or row["skipped"]) for row in rows))
 
 
-def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Group:
-    """Make the table of operators at fault, below a line for each device."""
+def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
+    """Make the table of operators at fault, below some lines for each device."""
     from rich.console import Group
 
     from placement_gym.base import Column, FittedTable, FittedText
 
-    columns = ("device", "operator", "type", "fault")
-    table = FittedTable([*(Column(name, text=True) for name in columns), Column("own error")])
+    shown = None if verbose else MAX_OPERATORS
+    table = FittedTable(
+        [
+            Column("device", text=True, whole=True),
+            Column("operator", text=True, whole=True),
+            Column("type", text=True, whole=True, spare=1),
+            Column("fault", text=True, whole=True, meaning="does not run, or its outputs differ"),
+            Column("own error", meaning="relative error, given right inputs"),
+        ]
+    )
     for row in document["devices"]:
         for operator in row["operators"][:shown]:
-            error = "-" if operator["error"] is None else f"{operator['error']:.1e}"
-            table.add_row(row["name"], operator["name"], operator["type"], operator["fault"], error)
+            # Names differ at their ends; the file of constraints has whole ones.
+            name, error = operator["name"], operator["error"]
+            if not verbose and len(name) > MAX_NAME:
+                name = f"...{name[-MAX_NAME:]}"
+            cells = name, operator["type"], operator["fault"]
+            table.add_row(row["name"], *cells, "-" if error is None else f"{error:.1e}")
     rules = dict.fromkeys(rule for row in document["devices"] for rule in row["rules"])
     texts = [line for row in document["devices"] for line in describe_device(row, shown)]
     faults = any(row["operators"] for row in document["devices"])
@@ -83,10 +88,6 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
     return Group(
         *map(FittedText, [*rules, *texts]), *([table] if faults else []), FittedText(end, "dim")
     )
-
-
-def passed(row: Mapping[str, Any]) -> bool:
-    return bool(row["confirmed"] or row["skipped"])
 
 
 def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Iterator[str]:

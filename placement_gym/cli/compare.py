@@ -8,13 +8,11 @@ from typing import Any
 from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
-    add_devices,
-    add_granularity,
     add_model,
     add_out,
     add_shared,
+    call,
     set_command,
-    shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
@@ -27,7 +25,8 @@ def add_compare(command: Command) -> None:
         "Compare agents on one model with equal budgets. The placement that each finds is measured "
         "again next to the best single device. FOLDER gets results.jsonl, the table, pictures and "
         "placements; runs that it already has are not repeated. The default takes two to four "
-        "minutes.",
+        "minutes. A machine with one device is split as cpu-testbed-limited; a simulated one has "
+        "cpu+dgpu.",
         "compare --model resnet",
         "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
         failure="a run failed",
@@ -35,14 +34,14 @@ def add_compare(command: Command) -> None:
     add_model(command)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     command.add_argument(
-        "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
+        "--env",
+        dest="env_id",
+        default="DevicePlacement-v0",
+        metavar="ENV",
+        help="environment id (default: %(default)s)",
     )
-    add_devices(
-        command,
-        "this machine's, or cpu-testbed-limited if it has one device; simulated environments: "
-        "cpu+dgpu",
-    )
-    add_granularity(command, default="")
+    add_shared(command, "--devices", "--granularity")
+    command.set_defaults(granularity=None)  # the environment's own
     command.add_argument(
         "--agents",
         type=parse_names,
@@ -83,18 +82,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from placement_gym.bench.run import SINGLE_DEVICE
     from placement_gym.cli.tables import print_result
 
-    granularity = {"granularity": options.granularity} if options.granularity else {}
-    document = compare(
-        model=options.model,
-        agents=options.agents,
-        env_id=options.env,
-        devices=options.devices,
-        budget=options.budget,
-        seeds=options.seeds,
-        out=options.out,
-        env_kwargs=granularity | env_settings(options) | shape_arguments(options),
-        quiet=options.quiet,
-    )
+    document = call(compare, options, env_kwargs=env_settings(options))
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document, options.verbose))
     if document["rows"] and not options.json:
@@ -107,15 +95,16 @@ def run_compare(options: argparse.Namespace) -> int:
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that ``--set`` and constraints give to ``gym.make``.
+    """Return the arguments that options give to ``gym.make``, but for model and devices.
 
     Raises:
         UserError: ``--set`` gives an argument that has its own option.
     """
-    settings = dict(options.set)
-    constraints = collect_constraints(options)
-    reserved = ("model", "devices", *(["constraints"] if constraints else []))
-    for key in reserved:
-        if key in settings:
+    names = ("granularity", "shapes", "inputs", "scenario", "extension")
+    options_of_env = {name: getattr(options, name) for name in names}
+    options_of_env["constraints"] = collect_constraints(options)
+    given = {name: value for name, value in options_of_env.items() if value}
+    for key, _ in options.set:
+        if key in ("model", "devices", *given):
             raise UserError(f"--set {key}=... contradicts --{key}: use --{key} alone")
-    return settings | ({"constraints": constraints} if constraints else {})
+    return dict(options.set) | given

@@ -70,14 +70,13 @@ def parse_rules(text: str) -> tuple[str, list[str]]:
         raise argparse.ArgumentTypeError(
             f"{text!r:.80} is not of the form DEVICE=RULES, as in NPU=type:Softmax,layer0/*"
         )
-    if not is_file(rules):
-        return device, [rule.strip() for rule in rules.split(",") if rule.strip()]
-    from placement_gym.problem import MAX_FILE_BYTES
+    entries = rules.split(",")
+    if is_file(rules):
+        from placement_gym.problem import MAX_FILE_BYTES
 
-    lines = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()
-    patterns = [
-        line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
-    ]
+        entries = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()
+    stripped = [entry.strip() for entry in entries]
+    patterns = [entry for entry in stripped if entry and not entry.startswith("#")]
     if not patterns:
         raise argparse.ArgumentTypeError(f"{rules} has no rule")
     return device, patterns

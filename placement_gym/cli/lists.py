@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import format_bytes
@@ -10,6 +11,8 @@ from placement_gym.cli.options import set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from placement_gym.hardware import DeviceSpec
 
 NOTHING_RUNS = "nothing was running"
@@ -57,8 +60,7 @@ def add_models(command: Command) -> None:
 def add_agents(command: Command) -> None:
     describe(
         command,
-        "List the agents that --agents takes, or the options of one. The column settings lists the "
-        "values of an agent's option preset.",
+        "List the agents that --agents takes, or the options of one.",
         "agents",
         "agents hsdag",
     )
@@ -66,11 +68,11 @@ def add_agents(command: Command) -> None:
     set_command(command, run_agents, NOTHING_RUNS)
 
 
-def run_devices(options: argparse.Namespace) -> int:
+def run_devices(options: argparse.Namespace) -> None:
     import openvino as ov
     from rich.console import Group
 
-    from placement_gym.base import FittedText, word_table
+    from placement_gym.base import Column, FittedTable, FittedText, word_table
     from placement_gym.cli.tables import print_result
     from placement_gym.hardware import PRESETS, usable_cores
 
@@ -89,17 +91,21 @@ def run_devices(options: argparse.Namespace) -> int:
     def make() -> Group:
         title = f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}"
         machine = word_table(("device", "what it is"), name_of.items(), title)
-        rows = [
-            (row["name"], "; ".join(map(describe_spec, PRESETS[row["name"]])), row["runs"])
-            for row in presets
+        columns = [
+            Column("preset", text=True, whole=True, meaning="a name for --devices"),
+            Column("devices", text=True, whole=not options.verbose),
+            Column("runs here", text=True, whole=True, meaning="what this machine can do with it"),
         ]
-        table = word_table(("preset", "devices", "runs here"), rows, "Presets")
-        end = "--devices takes names (GPU,CPU), a preset, or a .json file with settings."
+        table = FittedTable(columns, "Presets")
+        for row in presets:
+            specs = PRESETS[row["name"]]
+            devices = map(describe_spec, specs) if options.verbose else (one.name for one in specs)
+            table.add_row(row["name"], "; ".join(devices), row["runs"])
+        more = "" if options.verbose else " -v describes the devices of the presets."
+        end = f"--devices takes names (GPU,CPU), a preset, or a .json file with settings.{more}"
         return Group(machine, FittedText(""), table, FittedText(end, "dim"))
 
-    document = {"devices": name_of, "cores": usable_cores(), "presets": presets}
-    print_result(options, document, make)
-    return 0
+    print_result(options, {"devices": name_of, "cores": usable_cores(), "presets": presets}, make)
 
 
 def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> bool:
@@ -136,7 +142,7 @@ def describe_spec(spec: DeviceSpec) -> str:
     return f"{spec.name} ({', '.join(words)})" if words else spec.name
 
 
-def run_models(options: argparse.Namespace) -> int:
+def run_models(options: argparse.Namespace) -> None:
     from rich.console import Group
 
     from placement_gym.base import FittedText, word_table
@@ -157,49 +163,23 @@ def run_models(options: argparse.Namespace) -> int:
         return Group(table, FittedText(end, "dim"))
 
     print_result(options, {"models": rows}, make)
-    return 0
 
 
-def run_agents(options: argparse.Namespace) -> int:
-    from rich.console import Group
-
-    from placement_gym.base import Column, FittedTable, FittedText
+def run_agents(options: argparse.Namespace) -> None:
     from placement_gym.bench.run import load_agent, load_bundled
     from placement_gym.cli.tables import print_result
 
+    about = load_bundled("agents.about:ABOUT")
     if options.name:
         name = options.name
         options_of = describe_options(load_agent(name))
-        document = {"name": name, "goal": describe_goal(name), "options": options_of}
+        # An agent of the user says itself what it optimises.
+        goal = load_bundled("agents.about:describe_goal")(name) if name in about else ""
+        document = {"name": name, "goal": str(goal), "options": options_of}
         print_result(options, document, lambda: options_table(document))
-        return 0
-    about = load_bundled("agents.about:ABOUT")
+        return
     rows = [{"name": name, **line._asdict()} for name, line in about.items()]
-
-    def make() -> Group:
-        table = FittedTable(
-            [
-                Column("agent", text=True, whole=True),
-                Column("kind", spare=2, text=True),
-                Column("what it does", text=True),
-                Column("settings", spare=1, text=True),
-            ]
-        )
-        for row in rows:
-            table.add_row(row["name"], row["kind"], row["line"], " ".join(row["settings"]))
-        end = "Name your own agent as module:make_agent. Solvers read the cost table."
-        return Group(table, FittedText(end, "dim"))
-
-    print_result(options, {"agents": rows}, make)
-    return 0
-
-
-def describe_goal(name: str) -> str:
-    """Describe what an agent optimises in a sentence; empty for an agent of the user."""
-    from placement_gym.bench.run import load_bundled
-
-    is_registered = name in load_bundled("agents.about:ABOUT")
-    return str(load_bundled("agents.about:describe_goal")(name)) if is_registered else ""
+    print_result(options, {"agents": rows}, lambda: agents_table(rows))
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
@@ -210,8 +190,28 @@ def describe_options(factory: Any) -> dict[str, Any]:
     return {name: option._asdict() for name, option in options.items()}
 
 
-def options_table(document: dict[str, Any]) -> Any:
-    """The options of one agent."""
+def agents_table(rows: Sequence[dict[str, Any]]) -> Group:
+    """Make the table of all agents."""
+    from rich.console import Group
+
+    from placement_gym.base import Column, FittedTable, FittedText
+
+    table = FittedTable(
+        [
+            Column("agent", text=True, whole=True),
+            Column("kind", spare=2, text=True),
+            Column("what it does", text=True),
+            Column("settings", spare=1, text=True, meaning="values of its option preset"),
+        ]
+    )
+    for row in rows:
+        table.add_row(row["name"], row["kind"], row["line"], " ".join(row["settings"]))
+    end = "Name your own agent as module:make_agent. Solvers read the cost table."
+    return Group(table, FittedText(end, "dim"))
+
+
+def options_table(document: dict[str, Any]) -> Group:
+    """Make the table of the options of one agent."""
     from rich.console import Group
 
     from placement_gym.base import FittedText, word_table

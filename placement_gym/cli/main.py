@@ -24,8 +24,14 @@ from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
-from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
+from placement_gym.cli.placement import (
+    add_evaluate,
+    add_export,
+    add_fidelity,
+    add_plan,
+    add_profile,
+)
 from placement_gym.cli.streams import LossyStream, replace_closed_streams, silence
 from placement_gym.cli.view import add_view
 from placement_gym.version import VERSION
@@ -78,12 +84,12 @@ def run(options: argparse.Namespace) -> int:
         KeyboardInterrupt: Also where compiled code was interrupted.
     """
     try:
-        status: int = options.run(options)
+        failed = options.run(options)
         sys.stdout.flush()
     except (SystemError, ImportError) as error:
         raise_interrupt(error)
         raise
-    return status
+    return int(bool(failed))
 
 
 def make_parser() -> Command:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, TextIO
 
 from placement_gym.base import SPLITS
@@ -16,7 +17,7 @@ from placement_gym.workloads import OBJECTIVES
 
 SHARED: dict[str, dict[str, Any]] = {
     "--shape": {
-        "default": {},
+        "dest": "shapes",
         "type": parse_shapes,
         "metavar": "NAME[SIZES]",
         "help": 'sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"; '
@@ -36,6 +37,17 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "FILE",
         "help": "library with operators that OpenVINO lacks, for its add_extension; its code is "
         "run",
+    },
+    "--devices": {
+        "help": "a preset, names separated by commas, as in GPU,CPU, or a .json file of devices; "
+        "`placement-gym devices` lists them (default: this machine's)",
+    },
+    "--granularity": {
+        "type": one_of(GRANULARITIES),
+        "default": "fused",
+        "metavar": "|".join(GRANULARITIES),
+        "help": "what one unit is: op, an operator; colocated, a chain without branches; fused, "
+        "what the CPU executes as one primitive (default: fused; for `compare` colocated)",
     },
     "--tolerance": {
         "type": positive_number,
@@ -58,26 +70,25 @@ SHARED: dict[str, dict[str, Any]] = {
         "HETERO splits the model; auto, alias where possible (default: %(default)s)",
     },
 }
-ALSO = {"--shape": ["-shape"], "--inputs": ["-i"], "--extension": ["-extensions"]}
-"""Spellings of ``benchmark_app``."""
+SPELLINGS = {
+    "--shape": ["--shape", "-shape"],
+    "--inputs": ["--inputs", "-i"],
+    "--extension": ["--extension", "-extensions"],
+    "--devices": ["-d", "--devices"],
+}
+"""All spellings of an option, also those of ``benchmark_app``."""
 
 
 def add_shared(command: Command, *options: str) -> None:
     """Add some of the options that are the same everywhere."""
     for option in options:
-        command.add_argument(option, *ALSO.get(option, []), **SHARED[option])
+        command.add_argument(*SPELLINGS.get(option, [option]), **SHARED[option])
 
 
 class Models(argparse.Action):
     """Stores one model, or a list of several."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, _: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         earlier = getattr(namespace, self.dest)
         models = earlier if isinstance(earlier, list) else [earlier]
         setattr(namespace, self.dest, values if earlier is None else [*models, values])
@@ -95,29 +106,6 @@ def add_model(
         action=Models if several else "store",
         help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
         f"models` lists them{more if several else ''}{f' (default: {default})' if default else ''}",
-    )
-
-
-def add_devices(command: Command, default: str = "this machine's") -> None:
-    """Add ``--devices``; ``default`` describes its default."""
-    command.add_argument(
-        "-d",
-        "--devices",
-        help="a preset, names separated by commas, as in GPU,CPU, or a .json file of devices; "
-        f"`placement-gym devices` lists them (default: {default})",
-    )
-
-
-def add_granularity(command: Command, default: str = "fused") -> None:
-    """Add ``--granularity``; an empty default leaves the choice to the environment."""
-    command.add_argument(
-        "--granularity",
-        type=one_of(GRANULARITIES),
-        default=default or None,
-        metavar="|".join(GRANULARITIES),
-        help="what one unit is: op, an operator; colocated, a chain without branches; fused, what "
-        "the CPU executes as one primitive (default: "
-        f"{default or 'colocated'})",
     )
 
 
@@ -140,13 +128,13 @@ def add_out(
 
 
 def set_command(
-    command: Command, run: Callable[[argparse.Namespace], int], resume_hint: str
+    command: Command, run: Callable[[argparse.Namespace], int | None], resume_hint: str
 ) -> None:
     """Set what a command runs and prints after Ctrl-C, and add the options of all commands.
 
     Args:
         command: The command.
-        run: Runs the command and returns the exit status.
+        run: Runs the command; returns 1 if what it was to find out is a failure.
         resume_hint: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
     command.add_argument(
@@ -160,7 +148,7 @@ def set_command(
         "-v",
         "--verbose",
         action="store_true",
-        help="show all columns of tables, and the traceback of an error",
+        help="show all columns and details, and the traceback of an error",
     )
     command.set_defaults(run=run, resume_hint=resume_hint)
 
@@ -177,12 +165,8 @@ def output_of(options: argparse.Namespace) -> TextIO:
     return sys.stderr if options.json else sys.stdout
 
 
-def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the given arguments of ``gym.make`` that state what is measured."""
-    arguments = {
-        "shapes": options.shape,
-        "inputs": options.inputs,
-        "scenario": options.scenario,
-        "extension": options.extension,
-    }
-    return {key: value for key, value in arguments.items() if value}
+def call(function: Callable[..., Any], options: argparse.Namespace, **others: Any) -> Any:
+    """Call a function with the options that are named as its parameters, and with others."""
+    parameters = signature(function).parameters
+    given = {name: value for name, value in vars(options).items() if name in parameters}
+    return function(**(given | others))

@@ -25,9 +25,10 @@ from placement_gym.cli.options import print_json
 Document = Mapping[str, Any]
 VERBOSE_WIDTH = 240
 """Characters of a line with `--verbose`: wide enough for every column."""
-FILES = "All placements and the scatter plot are in {out}/"
-BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
+UNPLANNED = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show the memory use without a plan."""
+SPEEDUP = Column("x best single", meaning="speed-up over the fastest device, 95 % interval")
+SUBMODELS = Column("submodels", spare=1, meaning="parts OpenVINO compiles")
 
 
 def print_result(
@@ -47,45 +48,47 @@ def print_result(
 
 def profile_table(document: Document) -> Group:
     """Make the table of a profile: times of each device alone, and costs of transfers."""
-    columns = (Column("device", text=True), Column("whole model, ms"))
     table = FittedTable(
-        [*columns, Column("slowest units, ms", text=True)],
+        [
+            Column("device", text=True, whole=True),
+            Column("whole model, ms", meaning="sum of its units"),
+            Column("slowest units, ms", text=True),
+        ],
         f"{document['model']}, {document['costs']}",
     )
     for device in document["devices"]:
         slowest = (f"{unit} {ms:.2f}" for unit, ms in device["slowest"].items())
         table.add_row(device["name"], f"{device['ms']:.2f}", ", ".join(slowest))
     lines = [
-        FittedText(
-            f"{' and '.join(link['devices'])}: {link['transfer_ms']:.3f} ms a transfer, "
-            f"{link['ms_per_megabyte']:.3f} ms a megabyte"
-        )
+        f"{' and '.join(link['devices'])}: {link['transfer_ms']:.3f} ms a transfer, "
+        f"{link['ms_per_megabyte']:.3f} ms a megabyte"
         for link in document["links"]
     ]
-    lines.append(FittedText(f"{document['submodel_ms']:.3f} ms a submodel"))
-    if document["file"]:
-        lines.append(FittedText(f"The cost table is {document['file']}", "dim"))
-    return Group(table, *lines)
+    lines.append(f"{document['submodel_ms']:.3f} ms a submodel")
+    end = [f"The cost table is {document['file']}"] if document["file"] else []
+    return Group(table, *map(FittedText, lines), *(FittedText(line, "dim") for line in end))
 
 
 def evaluation_table(values: Document) -> Group:
     """Make the table of what ``evaluate`` measured, with its verdict."""
-    table = FittedTable(
-        [Column("", text=True), Column("ms"), Column("x best single"), Column("submodels")],
-        f"{values['model']}, measured again",
-    )
+    columns = [Column("", text=True, whole=True), Column("ms", meaning="median latency")]
+    table = FittedTable([*columns, SPEEDUP, SUBMODELS], f"{values['model']}, measured again")
     n_submodels, expected = values["n_submodels"], values["n_submodels_expected"]
     ratio, best_ms = values["speedup_vs_best_single"], values["best_single_ms"]
-    table.add_row(
-        "the placement",
-        f"{values['latency_ms']:.2f}",
-        "-" if ratio is None else format_ratio(ratio, values["noise"]),
-        str(n_submodels) if n_submodels == expected else f"{n_submodels} ({expected} expected)",
-    )
-    table.add_row("90th percentile", f"{values['latency_p90_ms']:.2f}", "", "")
-    if best_ms is not None:
-        table.add_row("the best single device", f"{best_ms:.2f}", "1.000", "")
-    table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
+    rows = [
+        (
+            "the placement",
+            values["latency_ms"],
+            "-" if ratio is None else format_ratio(ratio, values["noise"]),
+            str(n_submodels) if n_submodels == expected else f"{n_submodels} ({expected} expected)",
+        ),
+        ("90th percentile", values["latency_p90_ms"], "", ""),
+        ("the best single device", best_ms, "1.000", ""),
+        ("the reference device", values["reference_ms"], "", ""),
+    ]
+    for name, ms, *others in rows:
+        if ms is not None:
+            table.add_row(name, f"{ms:.2f}", *others)
     # A verdict needs a measurement that decides; other statements come first.
     verdict = {
         YES: "It beats the best single device.",
@@ -95,9 +98,7 @@ def evaluation_table(values: Document) -> Group:
     }[values["beats_best_single"]]
     if values["alone"]:
         verdict = "The placement uses one device only: there is no split to compare."
-    lines = []
-    if values.get("requests_per_s"):
-        lines.append(describe_requests(values))
+    lines = [describe_requests(values)] if values.get("requests_per_s") else []
     if parts := describe_scenario(values):
         lines.append(f"Scenario {values['scenario']}: {parts}")
     if values["warning"] and best_ms is None:
@@ -111,15 +112,16 @@ def evaluation_table(values: Document) -> Group:
     return Group(saved, *notes, table, *map(FittedText, [*lines, verdict]))
 
 
-def plan_table(document: Document) -> Group:
-    """Make the table of candidates, with the plan in bold."""
+def plan_table(document: Document, verbose: bool = False) -> Group:
+    """Make the table of candidates, with the plan in bold; all that is known if ``verbose``."""
+    in_flight = document.get("objective") == "throughput"
     table = FittedTable(
         [
-            Column("candidate", text=True),
-            Column("predicted ms", spare=2),
-            Column("measured ms"),
-            Column("x best single"),
-            Column("submodels", spare=1),
+            Column("candidate", text=True, whole=True),
+            Column("predicted ms", spare=2, meaning="by the profile"),
+            Column("measured ms", meaning="median time between results" if in_flight else "median"),
+            SPEEDUP,
+            SUBMODELS,
         ],
         f"{document['model']} on {', '.join(document['devices'])}",
     )
@@ -134,32 +136,47 @@ def plan_table(document: Document) -> Group:
             style="bold" if row["label"] == document["plan"] else "",
         )
     # What needs attention stands above the table, before the figures that it concerns.
-    lines = [FittedText(document["saved"], "bold")]
-    lines += [FittedText(note, "yellow") for note in document["notes"]]
-    lines += [line for row in document["rows"] for line in remark_on_candidate(row)]
-    lines += describe_held(document)
+    above = [FittedText(document["saved"], "bold")]
+    above += [FittedText(note, "yellow") for note in document["notes"]]
+    above += [line for row in document["rows"] for line in remark_on_candidate(row)]
+    details = [*list_equal(document), *describe_held(document)]
+    verdicts = [part["verdict"] for part in (document, document.get("phases")) if part]
     # Where the files are comes last, next to the prompt.
-    phases = document.get("phases", {})
-    meanings = [f"{name}: {meaning}" for name, meaning in document.get("meanings", {}).items()]
-    end = f"Done in {document['wall_s']:.0f} s."
-    if document["file"]:
-        end += f" The plan is {' and '.join(phases.get('files', [document['file']]))}"
-    if document.get("exported"):
-        end += f", for OpenVINO alone {document['exported']}/run.py"
+    end = explain_bound(document) + describe_files(document)
+    if details and not verbose:
+        end += " (-v shows more)"
     return Group(
-        *lines,
+        *above,
         table,
-        *([FittedText("; ".join(meanings), "dim")] if meanings else []),
+        *(FittedText(line, "dim") for line in explain_names(document, verbose)),
         *models_tables(document),
         *memory_tables(document),
-        FittedText(document["verdict"]),
-        *([FittedText(phases["verdict"])] if phases else []),
-        FittedText(explain_bound(document) + end, "dim"),
+        *map(FittedText, [*(details if verbose else []), *verdicts]),
+        FittedText(end, "dim"),
     )
 
 
+def explain_names(document: Document, verbose: bool) -> list[str]:
+    """Explain the names of candidates in tables; with ``verbose`` also of those that equal them."""
+    shown = " ".join([*(row["label"] for row in document["rows"]), *UNPLANNED])
+    meanings = document.get("meanings", {}).items()
+    names = [f"- {name}: {meaning}" for name, meaning in meanings if verbose or name in shown]
+    return ["Candidates:", *names] if names else []
+
+
+def describe_files(document: Document) -> str:
+    """State how long a plan took, and where it is."""
+    files = document.get("phases", {}).get("files", [document["file"]])
+    text = f"Done in {document['wall_s']:.0f} s."
+    if document["file"]:
+        text += f" The plan is {' and '.join(files)}"
+    if document.get("exported"):
+        text += f", for OpenVINO alone {document['exported']}/run.py"
+    return text
+
+
 def remark_on_candidate(row: Document) -> Iterator[FittedText]:
-    """Describe a candidate: its error or warning, phases, equal candidates, requests."""
+    """Describe a candidate: its error or warning, phases, requests."""
     label = row["label"]
     if row["error"]:
         yield FittedText(f"{label}: {row['error']}", "red")
@@ -169,23 +186,28 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(DISTURBED_WIN.format(label, row["interference"]), "yellow")
     if parts := describe_scenario(row):
         yield FittedText(f"{label}: {parts}")
-    if row.get("also"):
-        yield FittedText(f"{label}: {join_words(row['also'])} found the same placement")
     if row.get("requests_per_s") is not None:
         yield FittedText(f"{label}: {describe_requests(row)}")
 
 
-def describe_held(document: Document) -> list[FittedText]:
+def list_equal(document: Document) -> list[str]:
+    """List the candidates that are the same placement."""
+    return [
+        f"{row['label']}: {join_words(row['also'])} found the same placement"
+        for row in document["rows"]
+        if row.get("also")
+    ]
+
+
+def describe_held(document: Document) -> list[str]:
     """Compare the memory that devices report under the plan with the weights placed there."""
     plan = next(row for row in document["rows"] if row["label"] == document["plan"])
     values = zip(
         document["devices"], plan.get("memory_bytes", ()), plan.get("held_bytes", ()), strict=False
     )
     return [
-        FittedText(
-            f"{document['plan']}: {device} reports {format_bytes(used_bytes)} in use; "
-            f"{format_bytes(weight_bytes)} of weights were placed there"
-        )
+        f"{document['plan']}: {device} reports {format_bytes(used_bytes)} in use; "
+        f"{format_bytes(weight_bytes)} of weights were placed there"
         for device, weight_bytes, used_bytes in values
         if used_bytes is not None
     ]
@@ -196,10 +218,9 @@ def models_tables(document: Document) -> list[FittedTable]:
     rows = [row for row in document["rows"] if row.get("models")]
     if not rows:
         return []
-    table = FittedTable(
-        [Column("candidate", text=True), *(Column(name) for name in rows[0]["models"])],
-        "inferences a second, median latency from start to result",
-    )
+    models = [Column(name, spare=number) for number, name in enumerate(rows[0]["models"])]
+    title = "Models: inferences a second, median latency from start to result"
+    table = FittedTable([Column("candidate", text=True, whole=True), *models], title)
     for row in rows:
         cells = [
             f"{model['inferences_per_s']:.1f}/s {model['latency_ms']:.1f} ms"
@@ -213,37 +234,32 @@ def models_tables(document: Document) -> list[FittedTable]:
 def memory_tables(document: Document) -> list[FittedTable]:
     """Make tables of each device's memory with and without the plan; none without limits."""
     memory = document.get("memory", {"devices": []})
-    limits = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
-    if not any(limits):
+    if not any(device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]):
         return []
     states = any(row["state"] for rows in memory["placements"].values() for row in rows)
-    unit = "weights + cache" if states else "weights"
-    labels_shown = [label for label in BEFORE if label in memory["placements"]]
-    labels = list(dict.fromkeys([*labels_shown, document["plan"]]))
-    columns = [
-        Column("device", text=True, whole=True),
-        Column("limit", text=True),
-        *(Column(label, spare=len(labels) - 1 - index) for index, label in enumerate(labels)),
-    ]
-    table = FittedTable(columns, unit)
+    labels = [label for label in UNPLANNED if label in memory["placements"]]
+    labels = list(dict.fromkeys([*labels, document["plan"]]))
+    table = FittedTable(
+        [
+            Column("device", text=True, whole=True),
+            Column("limit", text=True, whole=True),
+            *(Column(label, spare=len(labels) - 1 - index) for index, label in enumerate(labels)),
+        ],
+        f"Memory: {'weights + cache' if states else 'weights'}; (!) exceeds the limit",
+    )
     for position, device in enumerate(memory["devices"]):
         placements = [memory["placements"][label] for label in labels]
-        table.add_row(
-            device["name"],
-            show_limit(device),
-            *(show_bytes(rows, memory["devices"], position, states) for rows in placements),
-        )
+        held = (show_bytes(rows, memory["devices"], position, states) for rows in placements)
+        table.add_row(device["name"], show_limit(device), *held)
     return [table]
 
 
 def show_limit(device: Document) -> str:
     """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
-    words = [] if limit is None else [format_bytes(limit)]
-    if limit is not None and device["pool"]:
-        words[0] += f" in {device['pool']}"
-    if reported is not None:
-        words.append(f"{format_bytes(reported)} reported")
+    pool = f" in {device['pool']}" if device["pool"] else ""
+    words = [] if limit is None else [f"{format_bytes(limit)}{pool}"]
+    words += [] if reported is None else [f"{format_bytes(reported)} reported"]
     return ", ".join(words) or "none"
 
 
@@ -303,11 +319,11 @@ def fidelity_table(document: Document) -> Group:
     """Make the table of how well the twin, and the share of slow work alone, predict."""
     table = FittedTable(
         [
-            Column("", text=True),
-            Column("Spearman"),
-            Column("Kendall", spare=2),
-            Column("in the fastest third", spare=3),
-            Column("median error"),
+            Column("predictor", text=True, whole=True),
+            Column("Spearman", meaning="rank correlation with measurements, at best 1"),
+            Column("Kendall", spare=2, meaning="the same by Kendall"),
+            Column("in the fastest third", spare=3, meaning="Spearman's among these"),
+            Column("median error", meaning="of latencies"),
             Column("largest", spare=1),
         ],
         f"{document['model']} on {', '.join(document['devices'])}: {len(document['rows'])} "
@@ -324,9 +340,10 @@ def fidelity_table(document: Document) -> Group:
     failed = f"{document['failed']} placements failed; " if document["failed"] else ""
     drift = document["reference_ms"] / document["profiled_reference_ms"]
     noise = f"{failed}noise of a measurement {format_noise(document['noise'])}"
+    files = f"All placements and the scatter plot are in {document['out']}/"
     return Group(
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,
         FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time"),
-        *([] if document["unsaved"] else [FittedText(FILES.format(**document), "dim")]),
+        *([] if document["unsaved"] else [FittedText(files, "dim")]),
     )

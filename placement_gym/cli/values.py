@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +107,6 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def positive_seconds(text: str) -> float:
-    """Read a time limit: a number above 0."""
-    return positive_number(text, "number of seconds")
-
-
 def positive_number(text: str, what: str = "number") -> float:
     """Read a finite number above 0."""
     try:
@@ -120,3 +116,6 @@ def positive_number(text: str, what: str = "number") -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a {what} above 0, not {text!r:.80}")
     return value
+
+
+positive_seconds = partial(positive_number, what="number of seconds")

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from placement_gym.cli.options import add_model, add_out, add_shared, print_json, set_command
+from placement_gym.cli.options import add_model, add_out, add_shared, call, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -46,7 +46,7 @@ def add_view(command: Command) -> None:
     set_command(command, run_view, "nothing is kept; rerun the command to write the page")
 
 
-def run_view(options: argparse.Namespace) -> int:
+def run_view(options: argparse.Namespace) -> None:
     from placement_gym.base import (
         check_output_file,
         make_output_folder,
@@ -76,13 +76,7 @@ def run_view(options: argparse.Namespace) -> int:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
         # All files show the same scene.
-        scene = open_scene(
-            options.sources,
-            options.model,
-            options.problem,
-            options.shape or None,
-            options.extension,
-        )
+        scene = call(open_scene, options)
         data = make_view_data(scene)
         for file in (out, *settings):
             make_output_folder(Path(file).parent)
@@ -94,4 +88,3 @@ def run_view(options: argparse.Namespace) -> int:
     if not print_json(options, {"file": str(out), "files": [str(out), *settings]}):
         for file, use in {str(out): "open it in a browser", **settings}.items():
             print(f"{file}: {use}")
-    return 0

@@ -53,8 +53,11 @@ MEANINGS = {
     "dpl": "the best split into stages along one order",
     "model-per-device": "whole models, in the best assignment to devices",
     "phases": "one placement for the prompt and one for tokens",
+    "within reported memory": "no more on integrated devices than they report",
+    "less on": "a variant with fewer bytes on a device that is nearly full",
+    "more on": "a variant with more bytes on a device that is nearly full",
 }
-"""Meaning of candidates, by the beginning of their labels."""
+"""Meaning of candidates, by the beginning of their labels, or what follows a comma and numbers."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,11 @@ class Candidate:
 
 def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
     """Explain the names of candidates, except single devices."""
-    words = {re.split("[ ,]", name)[0] for one in candidates for name in one.names}
+    names = [name for one in candidates for name in one.names]
+    words = {re.split("[ ,]", name)[0] for name in names}
+    words |= {
+        word for name in names for word in re.findall(r", (?:\d+ % )?(\D+ (?:on|memory))", name)
+    }
     return {name: meaning for name, meaning in MEANINGS.items() if name in words}
 
 
@@ -109,7 +116,7 @@ def propose_candidates(
     named = [*list_single_devices(problem), *solved, *propose_by_search(twin)]
     # Where memory is limited, or an integrated device reports less than the model needs: solutions
     # within it, and placements that fill one device after another as other tools do.
-    reported = within_reported(problem)
+    reported = limit_to_reported(problem)
     if reported.binding:
         if reported is not problem:
             label = "milp, within reported memory"
@@ -129,7 +136,7 @@ def propose_candidates(
     return collect(twin, named), bound_ms
 
 
-def within_reported(problem: Problem) -> Problem:
+def limit_to_reported(problem: Problem) -> Problem:
     """Limit integrated devices to the memory that they report.
 
     They then share no pool, which is larger. Without reports the problem stays the same.
@@ -177,7 +184,10 @@ def propose_by_search(twin: SimulatedBackend) -> list[Named]:
 def collect(
     twin: SimulatedBackend, labelled: Sequence[Named], earlier: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """Make candidates of labels and assignments, each placement once, after earlier ones."""
+    """Make candidates of labels and assignments, each placement once, after earlier ones.
+
+    Submodels beyond the largest number that constraints allow are merged first.
+    """
     distinct = {candidate.assignment.tobytes(): candidate for candidate in earlier}
     for label, placement in labelled:
         assignment = merge_submodels(twin.problem, twin.simulator, placement)
@@ -219,7 +229,7 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     The best candidates by the twin are the fastest single device and the fastest split that fit,
     and the fastest split within the memory that devices report.
     """
-    problem, reported = twin.problem, within_reported(twin.problem)
+    problem, reported = twin.problem, limit_to_reported(twin.problem)
     fitting = [one for one in candidates if not problem.infeasibility(one.assignment)]
     fitting.sort(key=lambda one: one.predicted_ms)
     splits = [one for one in fitting if not one.alone]

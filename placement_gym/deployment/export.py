@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from pprint import pformat
 from shutil import copyfile
+from string import Template
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,6 @@ from placement_gym.base import (
     write_json,
     write_text,
 )
-from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut, split_placement
 from placement_gym.graph import OpGraph, submodel_devices
 from placement_gym.hardware import list_plugins
@@ -56,6 +57,9 @@ KEY = ["placement_gym", "affinities"]
 """Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
 MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
 INPUTS = "inputs.npz"
+OWN_INPUTS = 'Path(__file__).with_name("inputs.npz")'
+SUBMODELS = 'compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")'
+POOL = "from concurrent.futures import ThreadPoolExecutor\n"
 
 
 def export_placement(  # noqa: D417  arguments as for gym.make share a line
@@ -130,13 +134,13 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
     # Other tools have no aliases of devices: they get plain names.
     names = name_devices(planned, graph, partition)
     library = Path(extension).name if extension else ""
-    in_flight = scripts.REQUESTS if is_stateful(loaded) else scripts.QUEUE
+    in_flight = "requests" if is_stateful(loaded) else "queue"
     devices = ", ".join(sorted(set(names.values())))
     script = make_script(
         f"Compile {safe_name(planned.model)} on {devices} as planned.",
         partition,
         list_shapes(loaded, planned),
-        in_flight.format(requests=requests) if requests else "",
+        fill_program(in_flight, requests=requests) if requests else "",
         bool(arrays),
         library,
     )
@@ -182,12 +186,13 @@ def write_union_script(placement: Placement, folder: Path, model: ov.Model, requ
     """Write the program that runs all models of a union, next to the folders of their exports."""
     rates = {member.name: member.rate for member in list_members(model)}
     stateful = is_stateful(model)
-    script = scripts.UNION.format(
+    script = fill_program(
+        "union",
         about=quote(f"Run the models {safe_name(placement.model)} at the same time, as planned."),
-        pool=scripts.POOL if stateful else "",
+        pool=POOL if stateful else "",
         rates=pformat(rates, sort_dicts=False),
         requests=requests,
-        serve=scripts.UNION_THREADS if stateful else scripts.UNION_QUEUES,
+        serve=fill_program("union_threads" if stateful else "union_queues"),
     )
     write_text(folder / SCRIPT, script)
     return folder / SCRIPT
@@ -217,7 +222,7 @@ def export_phases(
         *export_placement(decode, folder / "decode", model, shapes, **given),
     ]
     about = f"Run {safe_name(prefill.model)}: the prompt as in prefill/, tokens as in decode/."
-    write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
+    write_text(folder / SCRIPT, fill_program("phases", about=quote(about)))
     return [folder / SCRIPT, *files]
 
 
@@ -265,18 +270,25 @@ def make_script(
     """Make the source of a program that compiles the exported model with OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
-    return scripts.MODEL.format(
+    return fill_program(
+        "model",
         about=quote(about),
-        register=(scripts.REGISTER.format(plugins=plugins) if plugins else "")
-        + (scripts.EXTENSION.format(library=quote(library)) if library else ""),
+        register=(fill_program("register", plugins=plugins) if plugins else "")
+        + (f"    core.add_extension(path.with_name({quote(library)}))\n" if library else ""),
         shapes=shapes,
-        inputs=scripts.OWN_INPUTS if has_inputs else None,
+        inputs=OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,
         key=KEY,
-        parts=scripts.SUBMODELS if len(partition.devices) > 1 else 1,
+        parts=SUBMODELS if len(partition.devices) > 1 else 1,
         target=quote(name_target(partition.devices)),
         properties=indent(pformat(properties, sort_dicts=False), "        "),
     )
+
+
+def fill_program(name: str, **values: object) -> str:
+    """Fill in a program of an export, or a part of one: ``$name`` stands for a value."""
+    file = resources.files("placement_gym.deployment").joinpath("programs", f"{name}.py.txt")
+    return Template(file.read_text(encoding="utf-8")).substitute(values)
 
 
 def quote(text: str) -> str:

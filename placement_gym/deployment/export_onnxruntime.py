@@ -20,8 +20,13 @@ from placement_gym.base import (
     write_json,
     write_text,
 )
-from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.export import INPUTS, list_own_arrays, quote
+from placement_gym.deployment.export import (
+    INPUTS,
+    OWN_INPUTS,
+    fill_program,
+    list_own_arrays,
+    quote,
+)
 from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import InputsArgument, Shapes, load_model, match_built_in, save_arrays
@@ -74,10 +79,11 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
     folder = make_output_folder(out)
     arrays = list_own_arrays(planned, loaded, folder, inputs)
     name = safe_name(planned.model)
-    source = SCRIPT_SOURCE.format(
+    source = fill_program(
+        "onnxruntime",
         about=quote(f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."),
         targets=pformat(targets, sort_dicts=False),
-        inputs=scripts.OWN_INPUTS if arrays else None,
+        inputs=OWN_INPUTS if arrays else None,
     )
     with replace_files(folder) as new_folder:
         if arrays:
@@ -193,81 +199,3 @@ def spread(device_of: dict[str, str], near: Iterable[str], far: Iterable[str]) -
     if device is not None:
         for name in far:
             device_of.setdefault(name, device)
-
-
-SCRIPT_SOURCE = '''{about}
-import json
-import time
-from pathlib import Path
-
-import numpy as np
-import onnxruntime as ort
-
-# Device of a node -> what serves it: "gpu", "gpu:1", "npu", or the name of an execution
-# provider, as in "CUDAExecutionProvider".
-TARGETS = {targets}
-INFERENCES = 20
-FOLDER = Path(__file__).parent
-INPUTS = {inputs}
-
-
-def make_session(options=None, providers=None):
-    options = options or ort.SessionOptions()
-    rules = "; ".join(f"{{target}}(={{device}})" for device, target in TARGETS.items())
-    options.add_session_config_entry("session.layer_assignment_settings", rules)
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if not options.has_providers():
-        providers = providers or ort.get_available_providers()
-    return ort.InferenceSession(FOLDER / "model.onnx", options, providers=providers)
-
-
-def read_recorded(session):
-    parts = session.get_provider_graph_assignment_info()
-    return {{node.name: part.ep_name for part in parts for node in part.get_nodes()}}
-
-
-def is_planned(device, provider):
-    target = TARGETS[device]
-    if target.split(":")[0] in ("gpu", "npu"):
-        return provider != "CPUExecutionProvider"
-    return provider == target
-
-
-def compare(session):
-    """Nodes that are where they were planned, and node -> provider of those that are not."""
-    planned = json.loads((FOLDER / "assignment.json").read_text())
-    recorded = {{name: one for name, one in read_recorded(session).items() if name in planned}}
-    strays = {{
-        name: one for name, one in recorded.items() if not is_planned(planned[name], one)
-    }}
-    return recorded.keys() - strays.keys(), strays
-
-
-def make_inputs(session):
-    """The arrays of inputs.npz, or zeros."""
-    if INPUTS:
-        return dict(np.load(INPUTS))
-    types = {{"float": "float32", "double": "float64"}}
-    return {{
-        one.name: np.zeros(
-            [size if isinstance(size, int) else 1 for size in one.shape],
-            types.get(kind := one.type[len("tensor(") : -1], kind),
-        )
-        for one in session.get_inputs()
-    }}
-
-
-if __name__ == "__main__":
-    session = make_session()
-    kept, strays = compare(session)
-    print(f"{{len(kept)}} nodes are where they were planned, {{len(strays)}} are not")
-    for name, provider in strays.items():
-        print(f"  {{name}}: {{provider}}")
-    inputs, times_ms = make_inputs(session), []
-    for _ in range(1 + INFERENCES):
-        started = time.perf_counter()
-        session.run(None, inputs)
-        times_ms.append(1e3 * (time.perf_counter() - started))
-    what = INPUTS.name if INPUTS else "zeros"
-    print(f"median of {{INFERENCES}} inferences on {{what}}: {{np.median(times_ms[1:]):.2f}} ms")
-'''

@@ -30,7 +30,7 @@ def make_document(
     """Make the report; see ``plan``."""
     problem, tolerance, winner = backend.problem, backend.tolerance, selection.winner
     reference = problem.device_names[problem.reference_device]
-    loose = f"outputs may differ from those of {reference} by {tolerance:.2g} relative"
+    tolerated = f"outputs may differ from those of {reference} by {tolerance:.2g} relative"
     rows = make_rows(selection.candidates, problem.units.graph.models)
     assignments = {name: one.assignment for one in selection.candidates for name in one.names}
     document: Document = to_plain(
@@ -43,7 +43,7 @@ def make_document(
                 *describe_fit(problem),
                 *describe_use(problem, winner.label, winner.assignment),
                 *notes,
-                *([loose] if tolerance != F32_TOLERANCE else []),
+                *([tolerated] if tolerance != F32_TOLERANCE else []),
                 *backend.comparison_rules,
                 *([f"stopped: this is {selection.stopped}"] if selection.stopped else []),
             ],

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from math import isfinite, nan
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from placement_gym.backends.measured import (
     QUICK,
@@ -49,7 +48,7 @@ from placement_gym.deployment.plan_report import (
     check_room,
     make_document,
 )
-from placement_gym.deployment.profiling import build_backend_to_split
+from placement_gym.deployment.profiling import build_divisible_backend
 from placement_gym.deployment.selection import (
     Selection,
     choose,
@@ -65,7 +64,7 @@ from placement_gym.problem.costs import CostTable, name_costs_file, parse_schedu
 from placement_gym.view.figures import draw_if_possible, draw_placement
 from placement_gym.workloads import find_objective
 
-RIVALS = 5
+TYPICAL_SPLITS = 5
 """Candidates other than single devices, for estimates of time: typical of most problems."""
 
 
@@ -94,16 +93,15 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device. If memory is limited, placements that fill devices in order, as other tools and
     HETERO's ``PIPELINE_PARALLEL`` do, are candidates too, and variants of splits that nearly fill a
-    device, see ``candidates``. The memory that an integrated device reports is not a limit:
-    candidates may exceed it. All candidates that fit are measured together. The plan is the fastest
-    split if it beats every single device that may run the model by more than the noise, otherwise
-    the fastest single device.
+    device, see ``candidates``. The memory that an integrated device reports is not a limit. All
+    candidates that fit are measured together. The plan is the fastest split if it beats every
+    single device that may run the model by more than the noise, otherwise the fastest single
+    device.
 
     With objective ``"throughput"`` candidates are the best contiguous splits by the profile and
     single devices with their best numbers of streams and requests. Times are those between two
-    results; ``ov.AsyncInferQueue`` over ``compile_model`` runs such a plan. For several models they
-    are the times between two rounds, candidates are also whole models on their best devices and on
-    those that OpenVINO's AUTO chooses, and ``split_placement`` returns the plan of each model.
+    results, for several models between two rounds; candidates are then also whole models on their
+    best devices and on those that OpenVINO's AUTO chooses.
 
     With ``phases`` the fastest placement for the prompt together with the fastest for the tokens,
     including the transfer of the state, is measured next to the best single placement. Devices hold
@@ -127,22 +125,21 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (the content of the file in one
-        line), ``plan`` (the row's label), ``verdict``,
-        ``bound_ms`` of the profile's model, ``wall_s``, ``file``, ``unsaved`` (why files of the
-        plan could not be written, and ``file`` is None, or an empty string), ``meanings`` (what
-        names of candidates mean) and ``rows``: for each candidate ``label``, ``alone`` (a single
-        device), ``also`` (other candidates that are the same placement), ``predicted_ms``,
-        ``error`` (why it was not measured, or an empty string),
-        ``warning`` (why its measurement decides nothing, or an empty string), and, None where there
-        is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
-        ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
-        ``held_bytes`` that it reports to hold (None if it does not), for a model with state
-        ``prefill_ms`` and ``token_ms``, and for throughput ``requests_per_s``, ``requests`` in
-        flight and ``streams``, of several models also ``models``: of each ``inferences_per_s`` and
-        ``latency_ms``; and ``memory``, see ``report_memory``. With ``export`` also ``exported``,
-        the folder. With ``phases`` also ``phases``: ``verdict``, and where two placements were
-        measured ``prefill`` and ``decode``, their labels, ``wins``, and ``files`` if they do; their
-        row is ``"phases"``, with ``handover_ms``, and ``plan`` is that row if they win.
+        line), ``plan`` (the row's label), ``verdict``, ``bound_ms`` of the profile's model,
+        ``wall_s``, ``file``, ``unsaved`` (why files could not be written, and ``file`` is None, or
+        an empty string), ``meanings`` of the candidates' names, ``memory`` (see ``report_memory``)
+        and ``rows``: for each candidate ``label``, ``alone`` (a single device), ``also`` (other
+        candidates that are the same placement), ``predicted_ms``, ``error`` (why it was not
+        measured, or an empty string), ``warning`` (why its measurement decides nothing, or an empty
+        string), and, None where there is an error, ``measured_ms``, ``speedup`` over the fastest
+        feasible single device, ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on
+        each device and ``held_bytes`` that it reports to hold (None if it does not), for a model
+        with state ``prefill_ms`` and ``token_ms``, and for throughput ``requests_per_s``,
+        ``requests`` in flight and ``streams``, of several models also ``models``: of each
+        ``inferences_per_s`` and ``latency_ms``. With ``export`` also ``exported``, the folder. With
+        ``phases`` also ``phases``: ``verdict``, and where two placements were measured ``prefill``
+        and ``decode``, their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``,
+        with ``handover_ms``, and ``plan`` is that row if they win.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
@@ -156,7 +153,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
         check_output_folder(export)
     spec = ModelSpec(model, granularity, "folded", shapes, inputs, scenario, extension)
     protocol = replace(QUICK, objective=objective)
-    backend, notes = build_backend_to_split(spec, devices, protocol, quiet, tolerance, constraints)
+    backend, notes = build_divisible_backend(spec, devices, protocol, quiet, tolerance, constraints)
     problem = backend.problem
     check_room(problem)
     if phases:
@@ -176,7 +173,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     # Keep minutes of measuring if the disk is full: the document says what could not be written.
     with keep_results(document):
         write_files(document, problem, costs, selection)
-    if selection.stopped:
+    if selection.stopped:  # what was measured until then is saved; the message says so
         raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {selection.stopped}")
     if export is not None and not document["unsaved"]:
         with keep_results(document, "exported"):
@@ -192,6 +189,7 @@ def propose(
     goal = backend.protocol.goal
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", goal.name))
     with progress_bar(None, "", quiet, description="solving"):
+        # Throughput is decided by the busiest device, as requests overlap.
         propose_best = propose_candidates if goal.serial else propose_pipelines
         candidates, bound_ms = propose_best(twin, time_limit_s)
         show_step("varying splits that nearly fill a device")
@@ -233,7 +231,7 @@ def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool)
     n = n_measurements(backend.problem, QUICK)
     kept = not refresh and kept_profile(backend, quick=True)
     profile = f"a profile of {n} measurements{say_seconds(n * once_s)}"
-    race_s = (len(backend.problem.devices) + RIVALS) * in_a_race_s
+    race_s = (len(backend.problem.devices) + TYPICAL_SPLITS) * in_a_race_s
     again_s = 2 * in_a_race_s
     rounds, again = map(backend.protocol.most_rounds, (race_s, again_s))
     return (
@@ -245,14 +243,14 @@ def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool)
 
 
 def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
-    """Time one measurement of the reference device alone, and its share of a round of a race.
+    """Time one measurement of the reference device, and its share of a round of a race.
 
     In seconds; nan if it cannot run.
     """
     problem, protocol = backend.problem, backend.protocol
     measured = backend.evaluate_ignoring_limits(problem.single(problem.reference_device))
     if measured.error:
-        return np.nan, np.nan
+        return nan, nan
     # A measurement times itself and the reference; a round times each candidate, less often.
     sample_s = measured.measure_s / (2 * protocol.repeats)
     in_a_race_s = measured.compile_s + sample_s * protocol.final_rounds
@@ -261,7 +259,7 @@ def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
 
 def say_seconds(seconds: float) -> str:
     """Format the approximate time of a step, if it is known."""
-    return f" (about {max(seconds, 1.0):.0f} s)" if np.isfinite(seconds) else ""
+    return f" (about {max(seconds, 1.0):.0f} s)" if isfinite(seconds) else ""
 
 
 def list_placements(problem: Problem, selection: Selection) -> dict[str, Placement]:
@@ -270,19 +268,13 @@ def list_placements(problem: Problem, selection: Selection) -> dict[str, Placeme
     A single device keeps its measured number of streams.
     """
     chosen, winner = selection.chosen, selection.winner
-    placement, streams = (
-        Placement.from_assignment(problem, chosen.assignment),
-        chosen.result.streams,
-    )
+    make, streams = partial(Placement.from_assignment, problem), chosen.result.streams
+    placement = make(chosen.assignment)
     if streams is not None and chosen.alone:
         devices, device = list(problem.devices), int(chosen.assignment[0])
         devices[device] = devices[device].with_streams(streams)
         placement = replace(placement, devices=tuple(devices))
-    phases = (
-        []
-        if winner is chosen
-        else [Placement.from_assignment(problem, one) for one in winner.assignment]
-    )
+    phases = () if winner is chosen else map(make, winner.assignment)
     return {"": placement, **dict(zip(PHASE_SUFFIXES, phases, strict=False))}
 
 

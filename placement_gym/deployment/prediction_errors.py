@@ -35,7 +35,7 @@ from placement_gym.base import (
     warn_user,
     write_json,
 )
-from placement_gym.deployment.profiling import build_backend_to_split
+from placement_gym.deployment.profiling import build_divisible_backend
 from placement_gym.hardware import DevicesArgument, collect_cautions
 from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Problem, sample_placements
@@ -100,7 +100,7 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
         )
     folder = check_output_folder(out)
     spec = ModelSpec(model, granularity, "folded", shapes, inputs, scenario, extension)
-    backend, notes = build_backend_to_split(spec, devices, quiet=quiet, tolerance=tolerance)
+    backend, notes = build_divisible_backend(spec, devices, quiet=quiet, tolerance=tolerance)
     problem = backend.problem
     # Placements that the profile was fitted to would flatter it.
     placements = sample_held_out(problem, n_placements)

@@ -63,7 +63,7 @@ def profile(  # noqa: D417  arguments as for gym.make share a line
     """
     # Some minutes of measuring follow: report a file that cannot be written before.
     file = check_output_file(name_output_file(out, FILE)) if out else None
-    backend, _ = build_backend_to_split(spec, devices, quiet=quiet, tolerance=tolerance)
+    backend, _ = build_divisible_backend(spec, devices, quiet=quiet, tolerance=tolerance)
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, refresh, quiet)
     document = describe_profile(backend.problem, costs, file or kept_profile(backend))
@@ -107,7 +107,7 @@ def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None
     }
 
 
-def build_backend_to_split(
+def build_divisible_backend(
     spec: ModelSpec,
     devices: DevicesArgument = None,
     protocol: TimingProtocol | None = None,

@@ -7,9 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from placement_gym.backends import NO, UNDECIDED, WITHIN_NOISE, YES, Measurement, judge_row
+import numpy as np
+
+from placement_gym.backends import (
+    NO,
+    UNDECIDED,
+    WITHIN_NOISE,
+    YES,
+    Finalist,
+    Finals,
+    Measurement,
+    judge_row,
+)
 from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.base import EngineError, join_noise, progress_bar
+from placement_gym.base import EngineError, progress_bar
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.models import Member
 
@@ -54,59 +65,54 @@ def measure_candidates(
     Raises:
         KeyboardInterrupt: The user stopped it before.
     """
-    measured, stopped = race(backend, candidates, quiet)
-    if not stopped:
-        try:
-            return confirm(backend, measured, quiet), ""
-        except KeyboardInterrupt:
-            stopped = "the plan of one race"
-    return measured, f"{stopped}, and its fastest split was not measured again"
-
-
-def race(
-    backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
-) -> tuple[list[Candidate], str]:
-    """Measure the candidates that fit into memory in turns, see ``measure_candidates``.
-
-    All are compared to the first, the fastest single device by the twin.
-    """
     arms = [replace(one, error=backend.infeasibility(one.assignment)) for one in candidates]
     try:
-        return measure_in_turns(backend, arms, quiet)
+        measured, stopped = race(backend, arms, quiet)
     except RuntimeError:
         # One of them does not run: each says so alone, and the others are measured.
         for number, arm in enumerate(arms):
             if not arm.error and (error := backend.evaluate_ignoring_limits(arm.assignment).error):
                 arms[number] = replace(arm, error=f"does not run: {error}")
-        return measure_in_turns(backend, arms, quiet)
+        measured, stopped = race(backend, arms, quiet)
+    # HETERO may have cut one into more submodels than a constraint allows.
+    for number, arm in enumerate(arms):
+        if not arm.error:
+            error = backend.problem.submodel_error(measured[arm.label].n_submodels)
+            arms[number] = replace(arm, error=error)
+    ran, finals = [arm for arm in arms if not arm.error], Finals(backend)
+    finals.keep([arm.assignment for arm in ran], [measured[arm.label] for arm in ran])
+    try:
+        if not stopped:
+            confirm(backend, finals, ran, quiet)
+    except KeyboardInterrupt:
+        stopped = "the plan of one race"
+    if stopped:
+        stopped += ", and its fastest split was not measured again"
+    return [arm if arm.error else add_measurement(finals, arm) for arm in arms], stopped
 
 
-def measure_in_turns(
+def race(
     backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
-) -> tuple[list[Candidate], str]:
-    """Measure the candidates that have no error, by the rounds until now if the user stops it."""
+) -> tuple[dict[str, Measurement], str]:
+    """Measure the candidates that have no error together; see ``measure_candidates``.
+
+    All are compared to the first meanwhile: the fastest single device by the twin.
+    """
     arms = [candidate for candidate in candidates if not candidate.error]
     arms.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     if not arms:
-        return list(candidates), ""
+        return {}, ""
     stopped, plural = "", "s" * (len(arms) > 1)
     with show_rounds(backend, f"measuring {len(arms)} candidate{plural}", quiet) as rounds:
         try:
-            measurements: Sequence[Measurement] = backend.remeasure(
-                [arm.assignment for arm in arms]
-            )
+            measured: Sequence[Measurement] = backend.remeasure([one.assignment for one in arms])
         except KeyboardInterrupt:
-            done, measurements = rounds[-1] if rounds else (0.0, [])
-            if not measurements:
+            done, measured = rounds[-1] if rounds else (0.0, [])
+            if not measured:
                 raise
             most = backend.protocol.final_compiles
             stopped = f"the plan of {int(done)} of at most {most} rounds"
-    ran = {}
-    for arm, measured in zip(arms, measurements, strict=True):
-        # HETERO may have cut it into more submodels than a constraint allows.
-        error = backend.problem.submodel_error(measured.n_submodels)
-        ran[arm.label] = replace(arm, measured=None if error else measured, error=error)
-    return [ran.get(candidate.label, candidate) for candidate in candidates], stopped
+    return dict(zip((arm.label for arm in arms), measured, strict=True)), stopped
 
 
 @contextmanager
@@ -137,49 +143,48 @@ def show_rounds(
 
 
 def confirm(
-    backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
-) -> list[Candidate]:
-    """Measure the placement to save, and any that may be faster, again without rivals.
+    backend: MeasuredBackend, finals: Finals, candidates: Sequence[Candidate], quiet: bool
+) -> None:
+    """Measure the split to save, and any that may be faster, again without rivals.
 
     The fastest of several is partly luck, and a race ends before each is known exactly. A race of
     two was without rivals already, and counts unless it is doubtful.
     """
-    found, confirmed = list(candidates), set[str]()
-    ran = [one.result for one in found if one.measured]
-    if len(ran) < 3 and not any(measurement.warning for measurement in ran):
-        return found
-    while True:
-        rows = make_rows(found, backend.problem.units.graph.models)
-        labels = [label for label in (find_contender(rows), choose(rows)) if label not in confirmed]
-        if not labels:
-            return found
-        confirmed.add(labels[0])
-        found = measure_again(backend, found, labels[0], quiet)
+    doubtful = any(one.measurement.warning for one in finals.finalists.values())
+    if finals.best_single is None or (len(candidates) < 3 and not doubtful):
+        return
+    labels = {one.assignment.tobytes(): one.label for one in candidates}
+    while split := find_unconfirmed(finals):
+        label = labels[split.assignment.tobytes()]
+        with show_rounds(backend, f"measuring {label} again", quiet):
+            finals.choose([split.assignment])
 
 
-def measure_again(
-    backend: MeasuredBackend, candidates: Sequence[Candidate], label: str, quiet: bool
-) -> list[Candidate]:
-    """Measure a candidate again next to the fastest single device; this measurement counts.
-
-    Do nothing if the candidate is a single device, or if no single device runs.
-    """
-    chosen, single = find_candidate(candidates, label), find_best_single(candidates)
-    if chosen.alone or single is None:
-        return list(candidates)
-    with show_rounds(backend, f"measuring {label} again", quiet):
-        _, again = backend.remeasure([single.assignment, chosen.assignment])
-    scaled = scale(again, single.result)
-    return [replace(one, measured=scaled) if one is chosen else one for one in candidates]
+def find_unconfirmed(finals: Finals) -> Finalist | None:
+    """Find the fastest split that may win, or the fastest that wins, if it had rivals."""
+    splits = [one for one in finals.finalists.values() if np.ptp(one.assignment)]
+    splits.sort(key=lambda one: -one.speedup_vs_best_single)
+    may_win = [one for one in splits if one.beats_best_single != NO]
+    wins = [one for one in splits if one.beats_best_single == YES]
+    return next((one for one in (*may_win[:1], *wins[:1]) if not one.rechecked), None)
 
 
-def scale(again: Measurement, single: Measurement) -> Measurement:
-    """Scale a later measurement to an earlier one of its reference: the machine's speed changes."""
-    factor = single.latency_ms / again.reference_ms
+def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
+    """Add the measurement of a candidate that ran, at the machine's speed in the last race."""
+    measured = finals.finalists[candidate.assignment.tobytes()].measurement
+    if finals.best_single is not None:
+        alone = finals.backend.problem.single(finals.best_single)
+        measured = scale(measured, finals.finalists[alone.tobytes()].measurement)
+    return replace(candidate, measured=measured)
+
+
+def scale(measured: Measurement, single: Measurement) -> Measurement:
+    """Scale a measurement to another one of its reference: the machine's speed changes."""
+    factor = single.latency_ms / measured.reference_ms
     return replace(
-        again,
-        latency_ms=again.latency_ms * factor,
-        latency_p90_ms=again.latency_p90_ms * factor,
+        measured,
+        latency_ms=measured.latency_ms * factor,
+        latency_p90_ms=measured.latency_p90_ms * factor,
         reference_ms=single.reference_ms,
     )
 
@@ -197,13 +202,8 @@ def find_best_single(candidates: Sequence[Candidate]) -> Candidate | None:
 def make_rows(
     candidates: Sequence[Candidate], models: Sequence[Member] = ()
 ) -> list[dict[str, Any]]:
-    """Make the rows of the report, fastest first: a measurement or an error of each candidate.
-
-    Speed-ups are over the fastest single device; they allow for drift of the machine, which times
-    do not.
-    """
-    single = find_best_single(candidates)
-    best = single.measured if single else None
+    """Make the rows of the report, fastest first: a measurement or an error of each candidate."""
+    compared = find_best_single(candidates) is not None
     rows = [
         {
             "label": candidate.label,
@@ -211,7 +211,7 @@ def make_rows(
             "also": list(candidate.also),
             "predicted_ms": candidate.predicted_ms,
             "error": candidate.error,
-            **measured_values(candidate.measured, best, models),
+            **measured_values(candidate.measured, compared, models),
         }
         for candidate in candidates
     ]
@@ -221,20 +221,20 @@ def make_rows(
 
 
 def measured_values(
-    measurement: Measurement | None, best: Measurement | None, models: Sequence[Member] = ()
+    measurement: Measurement | None, compared: bool = True, models: Sequence[Member] = ()
 ) -> dict[str, Any]:
-    """Return the measured part of a row; ``best`` is the fastest single device, if any runs."""
+    """Return the measured part of a row; without a speed-up where no single device ran."""
     if measurement is None:
         return UNMEASURED
     return {
         "measured_ms": measurement.latency_ms,
-        "speedup": None if best is None else measurement.speedup / best.speedup,
-        "noise": join_noise(measurement.noise, 0.0 if best in (None, measurement) else best.noise),
+        "speedup": measurement.speedup if compared else None,
+        "noise": measurement.noise,
         "n_submodels": measurement.n_submodels,
         "memory_bytes": list(measurement.memory_bytes),
         "held_bytes": list(measurement.held_bytes),
-        "warning": measurement.warning or (best.warning if best else ""),
-        "interference": max(measurement.interference, best.interference if best else 0.0),
+        "warning": measurement.warning,
+        "interference": measurement.interference,
         **measurement.parts_ms,
         **describe_throughput(measurement, models),
     }
@@ -271,13 +271,6 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
     singles = [row for row in ran if row["alone"]]
     winners = [row for row in ran if judge_row(row) == YES] if singles else ran
     return str([*winners, *singles][0]["label"])
-
-
-def find_contender(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the label of the fastest row that may not be slower than the best single device."""
-    ran = [row for row in rows if row["measured_ms"] is not None]
-    may_win = (row for row in ran if row["speedup"] is None or judge_row(row) != NO)
-    return str(next(may_win, {"label": choose(rows)})["label"])
 
 
 def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:

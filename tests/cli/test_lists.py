@@ -28,7 +28,8 @@ def test_devices_lists_machine_and_presets(capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert "CPU" in printed
     assert "cpu-testbed-limited" in printed
-    assert "holds 50% of the weights" in " ".join(printed.split())
+    assert main(["devices", "-v"]) == 0
+    assert "holds 50% of the weights" in capsys.readouterr().out
 
 
 def test_devices_of_one_kind_differ_in_what_is_printed() -> None:

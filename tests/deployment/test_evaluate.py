@@ -80,7 +80,7 @@ def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
 
 
 def test_a_candidate_of_a_plan_says_what_other_programs_took() -> None:
-    found, best = Measurement(8.0, 10.0, interference=0.23), Measurement(10.0, 10.0)
-    row = {"label": "window", "error": ""} | measured_values(found, best)
+    found = Measurement(8.0, 10.0, interference=0.23)
+    row = {"label": "window", "error": ""} | measured_values(found)
     assert judge_row(row) == "yes"
     assert "window: other programs took 23%" in str(next(remark_on_candidate(row)).text)

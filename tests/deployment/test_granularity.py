@@ -16,7 +16,7 @@ from openvino import opset13 as ops
 from placement_gym.backends.measured import build_measured_backend
 from placement_gym.base import UserError
 from placement_gym.deployment import profiling
-from placement_gym.deployment.profiling import build_backend_to_split
+from placement_gym.deployment.profiling import build_divisible_backend
 from placement_gym.models import ModelSpec
 
 
@@ -30,7 +30,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_chain_is_split_by_what_the_device_runs_as_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    backend, notes = build_backend_to_split(ModelSpec(make_chain(), "fused"), "cpu-testbed")
+    backend, notes = build_divisible_backend(ModelSpec(make_chain(), "fused"), "cpu-testbed")
     assert backend.problem.units.granularity == "fused"
     assert notes == [f"{backend.problem.n_units} units to place (granularity 'fused')"]
     printed = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_a_chain_is_split_by_what_the_device_runs_as_one(
 def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     model = make_chain()
     model.set_friendly_name("\x1b[2Jchain\r")
-    build_backend_to_split(ModelSpec(model, "fused"), "cpu-testbed")
+    build_divisible_backend(ModelSpec(model, "fused"), "cpu-testbed")
     assert capsys.readouterr().err.splitlines()[-1].startswith("\\x1b[2Jchain: ")
 
 
@@ -57,7 +57,7 @@ def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> No
 def test_too_few_units_give_way_to_a_finer_granularity(
     model: Any, asked: str, used: str, said: str
 ) -> None:
-    backend, notes = build_backend_to_split(ModelSpec(model, asked), "cpu-testbed", quiet=True)
+    backend, notes = build_divisible_backend(ModelSpec(model, asked), "cpu-testbed", quiet=True)
     assert backend.problem.units.granularity == used
     assert backend.problem.n_units >= 4
     assert re.search(said, notes[0])
@@ -68,4 +68,4 @@ def test_a_model_of_one_operator_is_refused() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.relu(values))], [values], "single")
     with pytest.raises(UserError, match=r"'single' has 1 unit even with granularity 'op'"):
-        build_backend_to_split(ModelSpec(model, "fused"), "cpu-testbed", quiet=True)
+        build_divisible_backend(ModelSpec(model, "fused"), "cpu-testbed", quiet=True)

@@ -40,7 +40,7 @@ def plan_words(
     """What ``plan`` prints, and the engine that measured for it."""
     engine = CliffEngine(problem, cliff)
     monkeypatch.setattr(
-        "placement_gym.deployment.planning.build_backend_to_split", lambda *_, **__: (engine, [])
+        "placement_gym.deployment.planning.build_divisible_backend", lambda *_, **__: (engine, [])
     )
     monkeypatch.setenv("COLUMNS", "140")
     assert main(["plan", "--model", "tiny", "--out", str(tmp_path)]) == 0

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import openvino as ov
 import pytest
-from fakes import LIMITED, diamond_costs, diamond_problem
+from fakes import LIMITED, FakeBackend, diamond_costs, diamond_problem
 from foreign_models import save_chain_ir, save_residual_onnx
 from testbed import outputs, worst_relative
 
-from placement_gym.backends import Measurement
+from placement_gym.backends import Finals, Measurement
 from placement_gym.backends.measured import TimingProtocol
 from placement_gym.backends.measured.hetero import count_submodels
 from placement_gym.backends.simulated import SimulatedBackend
@@ -30,7 +30,12 @@ from placement_gym.cli import main
 from placement_gym.cli.tables import explain_bound
 from placement_gym.deployment import compile_model, fidelity, plan
 from placement_gym.deployment.candidates import Candidate, explain_candidates, propose_candidates
-from placement_gym.deployment.selection import choose, make_rows, state_plan_verdict
+from placement_gym.deployment.selection import (
+    add_measurement,
+    choose,
+    make_rows,
+    state_plan_verdict,
+)
 from placement_gym.models import load_model
 from placement_gym.problem import Placement
 
@@ -48,6 +53,14 @@ def cpu_alone(measured: Measurement | None = None, error: str = "") -> Candidate
 
 def milp(measured: Measurement | None = None, error: str = "") -> Candidate:
     return Candidate("milp", SPLIT, 8.0, measured=measured, error=error)
+
+
+def compare(*candidates: Candidate) -> list[dict[str, Any]]:
+    """Rows of candidates that were measured together."""
+    backend: Any = FakeBackend()
+    finals = Finals(backend)
+    finals.keep([one.assignment for one in candidates], [one.result for one in candidates])
+    return make_rows([add_measurement(finals, one) for one in candidates])
 
 
 def rows(
@@ -85,7 +98,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
     measured[doubtful] = replace(measured[doubtful], warning="busy")
-    found = make_rows([gpu_alone(measured["GPU alone"]), milp(measured["milp"])])
+    found = compare(gpu_alone(measured["GPU alone"]), milp(measured["milp"]))
     assert choose(found) == "GPU alone"
     assert re.search("could not be decided: busy.*again", state_plan_verdict(found, "GPU alone"))
 
@@ -105,7 +118,7 @@ def test_rows_are_relative_to_the_fastest_single_device() -> None:
 
 def test_a_drift_between_measurements_does_not_choose_the_plan() -> None:
     """The slower device was measured while the machine was fast, as its reference says."""
-    found = make_rows([gpu_alone(Measurement(10.0, 20.0)), cpu_alone(Measurement(9.0, 10.0))])
+    found = compare(gpu_alone(Measurement(10.0, 20.0)), cpu_alone(Measurement(9.0, 10.0)))
     assert [row["speedup"] for row in found] == pytest.approx([1.0, 1.0 / 1.8])
     assert choose(found) == "GPU alone"
 
@@ -244,7 +257,7 @@ def test_the_names_of_candidates_are_explained() -> None:
             Candidate("milp, 10 % less on GPU", SPLIT, 8.0),
         ]
     )
-    assert list(said) == ["milp", "search"]
+    assert list(said) == ["milp", "search", "less on"]
 
 
 def test_the_command_prints_the_table_and_the_verdict(
@@ -288,7 +301,7 @@ def test_unwritable_output_folder_is_found_before_building(
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
     for module in ("planning", "prediction_errors"):
-        monkeypatch.setattr(f"placement_gym.deployment.{module}.build_backend_to_split", nothing)
+        monkeypatch.setattr(f"placement_gym.deployment.{module}.build_divisible_backend", nothing)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write results into"):
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
@@ -316,5 +329,5 @@ def test_the_noise_of_the_single_device_counts_too() -> None:
     first = Measurement(20.0, 20.0)
     faster = Measurement(10.0, 20.0, noise=0.3)
     split = Measurement(9.9, 20.0, noise=0.005)
-    found = make_rows([gpu_alone(first), cpu_alone(faster), milp(split)])
+    found = compare(gpu_alone(first), cpu_alone(faster), milp(split))
     assert choose(found) == "CPU alone"

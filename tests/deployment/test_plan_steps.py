@@ -36,7 +36,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliffEngine:
     """Measures for the plans of a test, which keeps its own profiles."""
     engine = CliffEngine(heavy_problem(DEVICES))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(plans, "build_backend_to_split", lambda *_, **__: (engine, []))
+    monkeypatch.setattr(plans, "build_divisible_backend", lambda *_, **__: (engine, []))
     return engine
 
 

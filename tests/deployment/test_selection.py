@@ -7,21 +7,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
 from fakes import LIMITED, FakeBackend, diamond_problem
 
-from placement_gym.backends import Measurement
+from placement_gym.backends import Finals, Measurement
 from placement_gym.backends.measured import QUICK
 from placement_gym.base import IntArray, progress
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.selection import (
+    add_measurement,
     choose,
     confirm,
-    find_contender,
+    find_unconfirmed,
     make_rows,
-    measure_again,
     measure_candidates,
     state_plan_verdict,
 )
@@ -39,6 +40,12 @@ def split(measured: Measurement | None = None) -> Candidate:
 
 def slow(measured: Measurement | None = None) -> Candidate:
     return Candidate("CPU alone", 1 - ALONE, 19.0, measured=measured)
+
+
+def measured_together(backend: Any, *candidates: Candidate) -> Finals:
+    finals = Finals(backend)
+    finals.keep([one.assignment for one in candidates], [one.result for one in candidates])
+    return finals
 
 
 class FailingBackend(FakeBackend):
@@ -80,13 +87,14 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
 
 
 def test_a_race_of_two_is_repeated_only_if_it_is_doubtful_and_one_of_several_is() -> None:
-    backend = FailingBackend(cost=lambda placed: {4: 9.0, 3: 8.0, 0: 17.0}[int(placed.sum())])
+    backend: Any = FailingBackend(cost=lambda placed: {4: 9.0, 3: 8.0, 0: 17.0}[int(placed.sum())])
     measure_candidates(backend, [alone(), split()], quiet=True)
     assert backend.calls_of("remeasure") == 2
     measure_candidates(backend, [alone(), split(), slow()], quiet=True)
     assert backend.calls_of("remeasure") == 2 + 3 + 2
     doubtful = Measurement(8.0, 9.0, warning="a load")
-    confirm(backend, [alone(Measurement(9.0, 9.0)), split(doubtful)], quiet=True)
+    found = [alone(Measurement(9.0, 9.0)), split(doubtful)]
+    confirm(backend, measured_together(backend, *found), found, quiet=True)
     assert backend.calls_of("remeasure") == 2 + 3 + 2 + 2
 
 
@@ -101,22 +109,22 @@ def test_what_is_handed_over_is_measured_again_without_rivals() -> None:
             return [Measurement(20.0, 20.0, 20.0), Measurement(19.0, 20.0, 19.0, noise=0.01)]
 
     first = [alone(Measurement(10.0, 10.0, 10.0)), split(Measurement(8.0, 10.0, 8.0))]
-    found = measure_again(LessLucky(), first, "milp", quiet=True)
-    assert found[0] is first[0]
-    assert (found[1].result.latency_ms, found[1].result.reference_ms) == (9.5, 10.0)
-    assert measure_again(LessLucky(), first, "GPU alone", quiet=True) == first
+    finals = measured_together(LessLucky(), *first)
+    finals.choose([SPLIT])
+    times = [add_measurement(finals, one).result for one in first]
+    assert [(one.latency_ms, one.reference_ms) for one in times] == [(20.0, 20.0), (19.0, 20.0)]
+    assert find_unconfirmed(finals) is None
 
 
-@pytest.mark.parametrize(
-    ("latency_ms", "contender"), [(9.7, "milp"), (10.2, "GPU alone"), (12.0, "GPU alone")]
-)
-def test_a_split_that_may_be_faster_is_measured_again(latency_ms: float, contender: str) -> None:
+@pytest.mark.parametrize(("latency_ms", "may_win"), [(9.7, True), (10.2, False), (12.0, False)])
+def test_a_split_that_may_be_faster_is_measured_again(latency_ms: float, may_win: bool) -> None:
     single = alone(Measurement(10.0, 10.0, 10.0))
-    measured = Measurement(latency_ms, 10.0, latency_ms, noise=0.01)
-    assert find_contender(make_rows([single, split(measured)])) == contender
-    loose = make_rows([single, split(replace(measured, noise=0.05))])
-    assert choose(loose) == "GPU alone"
-    assert find_contender(loose) == ("milp" if latency_ms < 12.0 else "GPU alone")
+    exact = split(Measurement(latency_ms, 10.0, latency_ms, noise=0.01))
+    assert bool(find_unconfirmed(measured_together(FakeBackend(), single, exact))) is may_win
+    loose = split(replace(exact.result, noise=0.05))
+    assert choose(make_rows([single, loose])) == "GPU alone"
+    found = find_unconfirmed(measured_together(FakeBackend(), single, loose))
+    assert bool(found) is (latency_ms < 12.0)
 
 
 def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
@@ -130,7 +138,10 @@ def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
     loose = split(Measurement(9.8, 10.0, 9.8, noise=0.05))
     found = [alone(single), loose, slow(Measurement(20.0, 10.0, 20.0))]
     assert choose(make_rows(found)) == "GPU alone"
-    assert choose(make_rows(confirm(Exact(), found, quiet=True))) == "milp"
+    backend: Any = Exact()
+    finals = measured_together(backend, *found)
+    confirm(backend, finals, found, quiet=True)
+    assert choose(make_rows([add_measurement(finals, one) for one in found])) == "milp"
 
 
 def test_all_rounds_are_shown_and_of_long_ones_fewer(
@@ -152,6 +163,11 @@ def test_all_rounds_are_shown_and_of_long_ones_fewer(
                 said.append(capsys.readouterr().err)
             return [Measurement(10.0, 10.0, 10.0), Measurement(8.0, 10.0, 8.0)]
 
-    found = [alone(Measurement(10.0, 10.0, 10.0)), split(Measurement(8.0, 10.0, 8.0))]
-    measure_again(Slow(), found, "milp", quiet=False)
+    found = [
+        alone(Measurement(10.0, 10.0)),
+        split(Measurement(8.0, 10.0)),
+        slow(Measurement(19.0, 10.0)),
+    ]
+    backend: Any = Slow()
+    confirm(backend, measured_together(backend, *found), found, quiet=False)
     assert "measuring milp again: 0 of 3 rounds at most, 0:00:00, about" in "".join(said)

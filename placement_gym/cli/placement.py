@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
-    add_devices,
-    add_granularity,
     add_model,
     add_out,
     add_shared,
+    call,
     print_json,
     set_command,
-    shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
@@ -55,6 +52,7 @@ def add_plan(command: Command) -> None:
     add_problem(command)
     command.add_argument(
         "--time-limit",
+        dest="time_limit_s",
         type=positive_seconds,
         default=10.0,
         metavar="SECONDS",
@@ -101,6 +99,7 @@ def add_fidelity(command: Command) -> None:
     add_problem(command)
     command.add_argument(
         "--placements",
+        dest="n_placements",
         type=positive_integer,
         default=40,
         metavar="N",
@@ -114,91 +113,43 @@ def add_problem(command: Command) -> None:
     """Add the options that state the problem to measure."""
     add_model(command, several=True)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
-    add_devices(command)
-    add_granularity(command)
-    add_shared(command, "--tolerance")
+    add_shared(command, "--devices", "--granularity", "--tolerance")
     command.add_argument(
         "--refresh", action="store_true", help="measure a new profile even if one is kept"
     )
 
 
-def run_evaluate(options: argparse.Namespace) -> int:
+def run_evaluate(options: argparse.Namespace) -> None:
     from placement_gym.cli.tables import evaluation_table, print_result
     from placement_gym.deployment import evaluate_placement
 
-    values = evaluate_placement(
-        options.model,
-        options.placement,
-        options.split,
-        options.shape,
-        options.quiet,
-        options.objective,
-        options.tolerance,
-        options.inputs,
-        options.extension,
-    )
+    values = call(evaluate_placement, options)
     print_result(options, values, lambda: evaluation_table(values))
-    return 0
 
 
-def run_plan(options: argparse.Namespace) -> int:
+def run_plan(options: argparse.Namespace) -> None:
     from placement_gym.cli.tables import plan_table, print_result
     from placement_gym.deployment import plan
 
-    document = plan(
-        model=options.model,
-        devices=options.devices,
-        granularity=options.granularity,
-        out=options.out,
-        time_limit_s=options.time_limit,
-        refresh=options.refresh,
-        quiet=options.quiet,
-        **shape_arguments(options),
-        tolerance=options.tolerance,
-        export=options.export,
-        objective=options.objective,
-        phases=options.phases,
-        constraints=collect_constraints(options),
-    )
-    print_result(options, document, lambda: plan_table(document))
-    return 0
+    document = call(plan, options, constraints=collect_constraints(options))
+    print_result(options, document, lambda: plan_table(document, options.verbose))
 
 
-def run_profile(options: argparse.Namespace) -> int:
+def run_profile(options: argparse.Namespace) -> None:
     from placement_gym.cli.tables import print_result, profile_table
     from placement_gym.deployment import profile
     from placement_gym.models import ModelSpec
 
-    document = profile(
-        ModelSpec(options.model, options.granularity, **shape_arguments(options)),
-        options.devices,
-        options.out,
-        options.refresh,
-        options.quiet,
-        options.tolerance,
-    )
+    document = call(profile, options, spec=call(ModelSpec, options))
     print_result(options, document, lambda: profile_table(document))
-    return 0
 
 
-def run_fidelity(options: argparse.Namespace) -> int:
+def run_fidelity(options: argparse.Namespace) -> None:
     from placement_gym.cli.tables import fidelity_table, print_result
     from placement_gym.deployment import fidelity
 
-    document = fidelity(
-        model=options.model,
-        devices=options.devices,
-        granularity=options.granularity,
-        n_placements=options.placements,
-        out=options.out,
-        refresh=options.refresh,
-        **shape_arguments(options),
-        tolerance=options.tolerance,
-        quiet=options.quiet,
-    )
-    document["out"] = options.out
+    document = call(fidelity, options) | {"out": options.out}
     print_result(options, document, lambda: fidelity_table(document))
-    return 0
 
 
 def add_export(command: Command) -> None:
@@ -231,33 +182,13 @@ def add_export(command: Command) -> None:
     set_command(command, run_export, "the files written so far are complete")
 
 
-def run_export(options: argparse.Namespace) -> int:
-    files = export(options)
+def run_export(options: argparse.Namespace) -> None:
+    from placement_gym.deployment import export_for_onnxruntime, export_placement
+
+    is_openvino = options.to == "openvino"
+    for option in ("requests", "extension"):
+        if getattr(options, option) and not is_openvino:
+            raise UserError(f"--{option} is for --to openvino: leave it out")
+    files = call(export_placement if is_openvino else export_for_onnxruntime, options)
     if not print_json(options, [str(path) for path in files]):
         print(*files, sep="\n")
-    return 0
-
-
-def export(options: argparse.Namespace) -> list[Path]:
-    """Write a placement for the engine that runs it; return the files."""
-    if options.to == "openvino":
-        from placement_gym.deployment import export_placement
-
-        return export_placement(
-            options.placement,
-            options.out,
-            options.model,
-            options.shape,
-            options.split,
-            requests=options.requests,
-            inputs=options.inputs,
-            extension=options.extension,
-        )
-    for option in ("requests", "extension"):
-        if getattr(options, option):
-            raise UserError(f"--{option} is for --to openvino: leave it out")
-    from placement_gym.deployment import export_for_onnxruntime
-
-    return export_for_onnxruntime(
-        options.placement, options.out, options.model, options.shape, options.inputs
-    )
