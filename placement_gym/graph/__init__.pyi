@@ -1,6 +1,6 @@
 from . import features as features
+from .bodies import find_random as find_random
 from .bodies import list_inside as list_inside
-from .borders import state_border_shapes as state_border_shapes
 from .extraction import extract as extract
 from .extraction import extract_spec as extract_spec
 from .generated import FAMILIES as FAMILIES
@@ -14,14 +14,14 @@ from .layout import assign_layers as assign_layers
 from .layout import lay_out as lay_out
 from .operators import BACKWARD as BACKWARD
 from .operators import FOLLOWERS as FOLLOWERS
+from .operators import WRITER as WRITER
 from .operators import OpGraph as OpGraph
 from .operators import Tensors as Tensors
 from .operators import distinct_edges as distinct_edges
 from .parts import separate_parts as separate_parts
+from .parts import state_border_shapes as state_border_shapes
 from .quantization import is_quantized as is_quantized
 from .quantization import without_integer_kernels as without_integer_kernels
-from .random_operators import find_random as find_random
-from .states import WRITER as WRITER
 from .structure import Structure as Structure
 from .structure import describe_difference as describe_difference
 from .structure import match as match

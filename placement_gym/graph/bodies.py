@@ -1,4 +1,4 @@
-"""Bodies of control flow: the models inside ``If``, ``Loop`` and ``TensorIterator``."""
+"""Bodies of control flow, the models inside ``If`` and loops, and what is found in them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 BRANCHES = "If"
 LOOPS = ("Loop", "TensorIterator")
+RANDOM = ("RandomUniform", "Multinomial")
+"""Types that draw; readers of other formats make normal, Bernoulli and Poisson draws, and dropout,
+of these."""
 
 
 def list_bodies(node: ov.Node) -> list[ov.Model]:
@@ -41,15 +44,11 @@ def list_inside(node: ov.Node) -> Iterator[ov.Node]:
         yield from list_all_nodes(body)
 
 
-def is_static(node: ov.Node) -> bool:
-    """Return whether the shapes of all that a node reads and writes are known."""
-    ports = [*node.inputs(), *node.outputs()]
-    return all(port.get_partial_shape().is_static for port in ports)
-
-
-def smallest_shape(port: ov.Output) -> tuple[int, ...]:
-    """The shape of an output; a dynamic dimension, which only bodies have, as one of size 1."""
-    shape = port.get_partial_shape()
-    if shape.rank.is_dynamic:
-        return ()
-    return tuple(size.get_length() if size.is_static else 1 for size in shape)
+def find_random(model: ov.Model) -> dict[str, str]:
+    """Names of operators that draw, or hold one that does, and the type that draws."""
+    found = {}
+    for node in model.get_ordered_ops():
+        kinds = (one.get_type_name() for one in (node, *list_inside(node)))
+        if kind := next((kind for kind in kinds if kind in RANDOM), None):
+            found[node.get_friendly_name()] = kind
+    return found

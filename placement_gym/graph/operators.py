@@ -17,6 +17,8 @@ FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
 QUANTIZE = "FakeQuantize"
 """Type of nodes that round to a few levels, by which quantised models are known."""
+WRITER, READER = "Assign", "ReadValue"
+"""Types that access a state."""
 BACKWARD = "Backward"
 """Type of the operators of a training workload's backward pass."""
 

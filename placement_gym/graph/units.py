@@ -9,8 +9,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from placement_gym.base import IntArray, UserError
-from placement_gym.graph.operators import OpGraph, distinct_edges
-from placement_gym.graph.states import READER, WRITER
+from placement_gym.graph.operators import READER, WRITER, OpGraph, distinct_edges
 
 FINER = {"colocated": "fused", "fused": "op"}
 """The next finer granularity."""
