@@ -10,13 +10,13 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacement-v0",
         "entry_point": "placement_gym.envs.measured_env:MeasuredEnv",
-        "vector_entry_point": "placement_gym.envs.vector:MeasuredVectorEnv",
+        "vector_entry_point": "placement_gym.envs.vector_entry_points:MeasuredVectorEnv",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementSim-v0",
         "entry_point": "placement_gym.envs.simulated_env:SimulatedEnv",
-        "vector_entry_point": "placement_gym.envs.vector:SimulatedVectorEnv",
+        "vector_entry_point": "placement_gym.envs.vector_entry_points:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",

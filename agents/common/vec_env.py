@@ -20,7 +20,6 @@ from agents.common.graphs import altered
 from placement_gym.base import IntArray, UserError, warn_user
 from placement_gym.envs import (
     DevicePlacementEnv,
-    PerUnitEnv,
     PlacementVectorEnv,
     check_sizes,
     find_placement_env,
@@ -207,7 +206,7 @@ class Rollouts:
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
         """Evaluate many placements of one environment together; None where wrappers forbid it."""
-        wrapper, by_unit = find_wrapper(env), isinstance(env.unwrapped, PerUnitEnv)
+        wrapper, by_unit = find_wrapper(env), find_placement_env(env) is not env.unwrapped
         if wrapper and not by_unit:
             return None
         if wrapper:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from placement_gym.envs.measured_env import MeasuredEnv
-from placement_gym.envs.per_unit import PerUnitEnv, find_simulated
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.twin import make_twin
 
 
 def measured_per_unit(
     start: str | None = None,
     reward: str | None = None,
     observe: str = "graph",
-    costs: str | None = None,
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnitEnv:
@@ -23,17 +21,12 @@ def measured_per_unit(
     Args:
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
-        observe: See ``PerUnitEnv``.
-        costs: Measured: ``"profiled"``, which ``observe="flat"`` and ``reward="saving"`` need,
-            measures the times of operators and transfers once and keeps them. Simulated: as for
-            [DevicePlacementSim-v0](simulated_env.py#arguments).
+        observe: See ``PerUnitEnv``; ``"flat"`` and ``reward="saving"`` need ``costs="profiled"``.
         final_reward: The [reward](env.py#rewards) that ``reward="final"`` pays.
         kwargs: As for [DevicePlacement-v0](env.py#arguments), or simulated as for
             [DevicePlacementSim-v0](simulated_env.py#arguments).
     """
-    base = MeasuredEnv(reward=final_reward, costs=costs, **kwargs)
-    twin = None if costs is None else find_simulated(make_twin(base).backend)
-    return PerUnitEnv(base, start, reward, observe, twin)
+    return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start, reward, observe)
 
 
 def simulated_per_unit(

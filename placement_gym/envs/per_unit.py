@@ -11,15 +11,15 @@ from gymnasium import spaces
 
 from placement_gym.backends import Backend, BackendWrapper, Measurement
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.base import BoolArray, FloatArray, IntArray, UInt8, UserError, check_choice
+from placement_gym.base import BoolArray, IntArray, UInt8, UserError, check_choice
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
-from placement_gym.envs.flat_units import FlatUnits
-from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.observation import Observation
 from placement_gym.envs.scaling import IndexBox
+from placement_gym.envs.unit_observation import FlatUnits, observe_unit
 from placement_gym.problem import Placement, Problem, check_placement_alone, free_memory_mask
-from placement_gym.problem.costs import CostTable
+from placement_gym.problem.costs import CostTable, parse_schedule
 
 STARTS = ("first", "best-single", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "saving", "final")
@@ -140,14 +140,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         reward: ``"improvement"``, ``"saving"`` or ``"final"``; None is ``"saving"`` for ``"flat"``,
             else ``"improvement"``.
         observe: ``"graph"``, or ``"flat"``: eight numbers for each device.
-        twin: Costs for ``"saving"`` and ``"flat"``; None takes those that ``base`` simulates with.
 
     Attributes:
         base: The environment that evaluates, as ``placement_env`` returns it.
 
     Raises:
         UserError: Unknown start, reward or form of observations; ``base`` decides more than the
-            placement, or measures and there is no ``twin``.
+            placement, or measures without ``costs``, which ``"saving"`` and ``"flat"`` read.
     """
 
     metadata = DevicePlacementEnv.metadata
@@ -158,7 +157,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         start: str | None = None,
         reward: str | None = None,
         observe: str = GRAPH,
-        twin: SimulatedBackend | None = None,
     ) -> None:
         check_placement_alone(base.decisions)
         check_choice("observe", observe, (GRAPH, FLAT))
@@ -168,9 +166,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
-        self.twin = twin
-        if self.twin is None and (observe == FLAT or reward == "saving"):
-            self.twin = find_simulated(base.backend)
+        self.twin = find_twin(base) if observe == FLAT or reward == "saving" else None
         self.flat: FlatUnits | None = None
         improvement = rewards.get_reward("improvement")
         self.reward = base.reward if reward == "final" else improvement
@@ -376,46 +372,20 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         self.base.close()
 
 
-def observe_unit(
-    observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
-) -> Observation:
-    """The observation of ``PerUnitEnv`` before a unit is placed, or several at once.
-
-    Args:
-        observer: That of the environment.
-        assignment: (n_units,) the placement so far, or (k, n_units) placements.
-        current: The unit to place, or the number of units at the end.
-        start_ms: Start of each unit, in the same shape; None where no schedule is known.
-    """
-    *several, n_units = assignment.shape
-    visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)
-    visited[..., :current] = 1
-    start = np.zeros(visited.shape, dtype=np.float32)
-    if start_ms is not None:
-        latest = start_ms.max(axis=-1, keepdims=True)
-        start[..., :n_units] = start_ms / np.where(latest == 0.0, 1.0, latest)
-    units = IndexBox(observer.n_nodes, (1,))
-    observe = observer.observe_batch if several else observer.observe
-    return {
-        **observe(assignment, current),
-        "step": units.share(np.full((*several, 1), current)),
-        "current_unit": units.share(np.full((*several, 1), min(current, n_units - 1))),
-        "visited": visited,
-        "start": start,
-    }
-
-
-def find_simulated(backend: Backend) -> SimulatedBackend:
-    """The simulated backend inside wrappers.
+def find_twin(base: DevicePlacementEnv) -> SimulatedBackend:
+    """What computes latencies from costs: the simulation, or one by the costs of measurements.
 
     Raises:
-        UserError: The backend measures.
+        UserError: The environment measures, and has no costs.
     """
+    backend = base.backend
     while isinstance(backend, BackendWrapper):
         backend = backend.inner
-    if not isinstance(backend, SimulatedBackend):
+    if isinstance(backend, SimulatedBackend):
+        return backend
+    if base.costs is None:
         raise UserError(
             "observe='flat' and reward='saving' read the times of units and transfers: pass "
             "costs='profiled', which measures them on this machine once and keeps them"
         )
-    return backend
+    return SimulatedBackend(base.problem, base.costs, parse_schedule("serial", base.objective))

@@ -34,7 +34,7 @@ class IndexBox(spaces.Box):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
 
-    def share(self, indices: NDArray[Any]) -> NDArray[np.float32]:
+    def scale(self, indices: NDArray[Any]) -> NDArray[np.float32]:
         """Divide indices by their number, as observations hold them."""
         return (indices / self.count).astype(np.float32)
 

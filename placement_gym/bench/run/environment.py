@@ -17,7 +17,6 @@ from placement_gym.base import JsonFile, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
-    check_kwargs,
     find_env_spec,
     find_placement_env,
     not_placement,
@@ -59,10 +58,7 @@ class BenchEnv:
         kwargs = dict(env_kwargs)
         if folder is not None:
             kwargs = make_portable(kwargs, folder)
-        env_name = f"placement_gym:{env_id}"
-        arguments = read_older(kwargs)
-        check_kwargs(env_name, arguments)
-        env = gym.make(env_name, **arguments)
+        env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(kwargs))
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
