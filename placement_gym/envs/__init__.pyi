@@ -21,6 +21,11 @@ from .placement_env import placement_env as placement_env
 from .placing import Policy as Policy
 from .placing import place as place
 from .placing import play_episode as play_episode
+from .reading import check_sizes as check_sizes
+from .reading import edge_index as edge_index
+from .reading import read_current_unit as read_current_unit
+from .reading import read_graph_id as read_graph_id
+from .reading import read_sizes as read_sizes
 from .registered import find_env_spec as find_env_spec
 from .registered import not_placement as not_placement
 from .rewards import REWARDS as REWARDS
@@ -28,13 +33,8 @@ from .rewards import neg_sqrt_latency as neg_sqrt_latency
 from .scaling import GRAPH_IDS as GRAPH_IDS
 from .scaling import LOG_DIVISOR as LOG_DIVISOR
 from .scaling import IndexBox as IndexBox
-from .scaling import edge_index as edge_index
-from .scaling import read_current_unit as read_current_unit
-from .scaling import read_graph_id as read_graph_id
 from .scaling import read_indices as read_indices
 from .simulated_env import SimulatedEnv as SimulatedEnv
-from .sizes import check_sizes as check_sizes
-from .sizes import read_sizes as read_sizes
 from .stream import GRAPH as GRAPH
 from .stream import UNITS as UNITS
 from .stream import StreamEnv as StreamEnv

@@ -223,14 +223,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.observer = Observer(
             self.problem,
             self.horizon,
-            max_nodes,
-            max_edges,
-            observe_graph,
-            None if costs is None else costs.unit_ms(self.problem.units),
-            max_devices,
-            observe_devices,
-            self.known_costs if observe_devices else None,
-            decisions,
+            max_nodes=max_nodes,
+            max_edges=max_edges,
+            max_devices=max_devices,
+            observe_graph=observe_graph,
+            observe_devices=observe_devices,
+            unit_ms=None if costs is None else costs.unit_ms(self.problem.units),
+            costs=self.known_costs if observe_devices else None,
+            decisions=decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)

@@ -104,10 +104,10 @@ class Observer:
         horizon: Largest value of ``step``.
         max_nodes: Common number of units; None takes the problem's.
         max_edges: Common number of edges; None takes the problem's.
-        observe_graph: Include the static graph in observations.
-        unit_ms: See ``compute_node_features``.
         max_devices: Common number of devices; None takes the problem's.
+        observe_graph: Include the static graph in observations.
         observe_devices: Include limits, room, times and links in observations.
+        unit_ms: See ``compute_node_features``.
         costs: Times for ``observe_devices``; None leaves them zero.
         decisions: Decisions of an action, see ``decisions.ActionLayout``; only placements can be
             padded.
@@ -121,10 +121,10 @@ class Observer:
     horizon: int
     max_nodes: int | None = None
     max_edges: int | None = None
-    observe_graph: bool = True
-    unit_ms: FloatArray | None = None
     max_devices: int | None = None
+    observe_graph: bool = True
     observe_devices: bool = False
+    unit_ms: FloatArray | None = None
     costs: CostTable | None = None
     decisions: Sequence[str] = PLACEMENT_ALONE
 

@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from placement_gym.base import UserError
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.sizes import check_sizes, read_sizes
+from placement_gym.envs.reading import check_sizes, read_sizes
 from placement_gym.problem import Placement
 
 

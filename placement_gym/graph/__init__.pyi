@@ -9,9 +9,6 @@ from .generated import build_family as build_family
 from .generated import build_generated as build_generated
 from .generated import name_graph as name_graph
 from .graph_builder import GraphBuilder as GraphBuilder
-from .layout import Layout as Layout
-from .layout import assign_layers as assign_layers
-from .layout import lay_out as lay_out
 from .operators import BACKWARD as BACKWARD
 from .operators import FOLLOWERS as FOLLOWERS
 from .operators import WRITER as WRITER
@@ -26,6 +23,7 @@ from .structure import Structure as Structure
 from .structure import describe_difference as describe_difference
 from .structure import match as match
 from .submodels import acyclic_submodels as acyclic_submodels
+from .submodels import earliest_levels as earliest_levels
 from .submodels import join_operators as join_operators
 from .submodels import pipeline_stages as pipeline_stages
 from .submodels import separating_colours as separating_colours

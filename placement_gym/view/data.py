@@ -9,9 +9,10 @@ import numpy as np
 
 from placement_gym.backends.simulated import SimulatedBackend, schedule_transfers, uint8
 from placement_gym.base import FloatArray, IntArray, make_printable
-from placement_gym.graph import Units, acyclic_submodels, lay_out
+from placement_gym.graph import Units, acyclic_submodels
 from placement_gym.hardware import collect_cautions
 from placement_gym.view.figures import COLOURS
+from placement_gym.view.layout import lay_out
 from placement_gym.view.scene import DisplayedPlacement, Scene
 
 Values = dict[str, Any]
