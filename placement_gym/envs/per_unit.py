@@ -166,8 +166,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
-        self.twin = find_twin(base) if observe == FLAT or reward == "saving" else None
-        self.flat: FlatUnits | None = None
         improvement = rewards.get_reward("improvement")
         self.reward = base.reward if reward == "final" else improvement
         n_nodes = base.observer.n_nodes
@@ -181,10 +179,12 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
                 "start": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
             }
         )
+        self.flat: FlatUnits | None = None
         if observe == FLAT:
-            assert self.twin is not None
             self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
             self.observation_space = self.flat.space()
+        if reward == "saving":
+            self.single_ms = self.predict_ms(self.problem.single(self.single))
         self.current = 0
         self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
@@ -199,13 +199,27 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.problem.reference_device if device is None else device
 
     @cached_property
-    def single_ms(self) -> float:
-        """The latency of ``single`` by costs."""
-        return self.predict_ms(self.problem.single(self.single))
+    def twin(self) -> SimulatedBackend:
+        """What computes latencies from costs: the simulation, or one by a measured profile.
+
+        Raises:
+            UserError: The environment measures, and has no costs.
+        """
+        backend = self.base.backend
+        while isinstance(backend, BackendWrapper):
+            backend = backend.inner
+        if isinstance(backend, SimulatedBackend):
+            return backend
+        if self.base.costs is None:
+            raise UserError(
+                "observe='flat' and reward='saving' read the times of units and transfers: pass "
+                "costs='profiled', which measures them on this machine once and keeps them"
+            )
+        semantics = parse_schedule("serial", self.objective)
+        return SimulatedBackend(self.problem, self.base.costs, semantics)
 
     def predict_ms(self, assignment: IntArray) -> float:
         """The latency of an (n_units,) placement by costs, without limits and noise."""
-        assert self.twin is not None
         return self.twin.simulator.latency_ms(assignment.astype(np.uint8))
 
     def reset(
@@ -370,22 +384,3 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def close(self) -> None:
         """See ``DevicePlacementEnv.close``."""
         self.base.close()
-
-
-def find_twin(base: DevicePlacementEnv) -> SimulatedBackend:
-    """What computes latencies from costs: the simulation, or one by the costs of measurements.
-
-    Raises:
-        UserError: The environment measures, and has no costs.
-    """
-    backend = base.backend
-    while isinstance(backend, BackendWrapper):
-        backend = backend.inner
-    if isinstance(backend, SimulatedBackend):
-        return backend
-    if base.costs is None:
-        raise UserError(
-            "observe='flat' and reward='saving' read the times of units and transfers: pass "
-            "costs='profiled', which measures them on this machine once and keeps them"
-        )
-    return SimulatedBackend(base.problem, base.costs, parse_schedule("serial", base.objective))

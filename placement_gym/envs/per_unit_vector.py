@@ -168,7 +168,6 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
 
     def predict_shares(self) -> FloatArray:
         """(num_envs,) latencies by costs, over that of the best single device."""
-        assert self.one.twin is not None
         latencies_ms = self.one.twin.simulator.latencies_ms(self.rows.astype(np.uint8))
         return latencies_ms / self.one.single_ms
 

@@ -1,6 +1,8 @@
 from . import features as features
-from .bodies import find_random as find_random
-from .bodies import list_inside as list_inside
+from .differences import find_random as find_random
+from .differences import is_quantized as is_quantized
+from .differences import list_inside as list_inside
+from .differences import without_integer_kernels as without_integer_kernels
 from .extraction import extract as extract
 from .extraction import extract_spec as extract_spec
 from .generated import FAMILIES as FAMILIES
@@ -17,8 +19,6 @@ from .operators import Tensors as Tensors
 from .operators import distinct_edges as distinct_edges
 from .parts import separate_parts as separate_parts
 from .parts import state_border_shapes as state_border_shapes
-from .quantization import is_quantized as is_quantized
-from .quantization import without_integer_kernels as without_integer_kernels
 from .structure import Structure as Structure
 from .structure import describe_difference as describe_difference
 from .structure import match as match

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base import BoolArray, IntArray, UserError, join_words, warn_user
-from placement_gym.graph.bodies import count_iterations, list_bodies
 from placement_gym.graph.flops import MOVING, node_flops
 from placement_gym.graph.operators import (
     QUANTIZE,
@@ -33,6 +32,8 @@ from placement_gym.workloads import Request, make_request
 if TYPE_CHECKING:
     import openvino as ov
 
+BRANCHES = "If"
+LOOPS = ("Loop", "TensorIterator")
 NEVER_STATIC = frozenset(
     {"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign", "TensorIterator"}
 )
@@ -197,7 +198,7 @@ def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
     """(n,) bytes that a device holds of each node: those of a constant, else none."""
     kinds = [node.get_type_name() for node in nodes]
     if QUANTIZE in kinds:
-        from placement_gym.graph.quantization import weight_bytes
+        from placement_gym.graph.rounding import weight_bytes
 
         return np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
     sizes = [
@@ -221,6 +222,22 @@ def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
                 Body(graph, 1 if runs is None else runs, is_known) for graph in graphs
             )
     return bodies_of
+
+
+def list_bodies(node: ov.Node) -> list[ov.Model]:
+    """The bodies of a node: of an ``If`` two, of a loop one, of any other none."""
+    kind = node.get_type_name()
+    if kind == BRANCHES:
+        return [node.get_then_body(), node.get_else_body()]
+    return [node.get_function()] if kind in LOOPS else []
+
+
+def count_iterations(node: ov.Node) -> int | None:
+    """Number of runs of a node's body; None where it depends on the data."""
+    if node.get_type_name() == BRANCHES:
+        return 1
+    count: int = node.get_num_iterations()
+    return count if count >= 0 else None
 
 
 def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
@@ -373,7 +390,7 @@ def find_rounded(raw: OpGraph, static: list[bool]) -> tuple[list[bool], BoolArra
     """(n,) each: whether a node only rounds an activation, and whether all that it reads is."""
     if QUANTIZE not in raw.types:
         return [False] * len(raw), np.zeros(len(raw), dtype=np.bool_)
-    from placement_gym.graph.quantization import reads_rounded, rounding_nodes
+    from placement_gym.graph.rounding import reads_rounded, rounding_nodes
 
     rounds = rounding_nodes(raw, static)
     return rounds, reads_rounded(raw, static, rounds)
