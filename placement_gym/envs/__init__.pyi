@@ -1,5 +1,7 @@
 from .device_table import LOGARITHMS as LOGARITHMS
 from .device_table import OBSERVED as OBSERVED
+from .entry_points import MeasuredVectorEnv as MeasuredVectorEnv
+from .entry_points import SimulatedVectorEnv as SimulatedVectorEnv
 from .env import DevicePlacementEnv as DevicePlacementEnv
 from .episode import RENDER_MODES as RENDER_MODES
 from .episode import check_render_mode as check_render_mode
@@ -43,5 +45,3 @@ from .stream_vector import StreamVectorEnv as StreamVectorEnv
 from .twin import make_twin as make_twin
 from .unit_observation import observe_unit as observe_unit
 from .vector import PlacementVectorEnv as PlacementVectorEnv
-from .vector_entry_points import MeasuredVectorEnv as MeasuredVectorEnv
-from .vector_entry_points import SimulatedVectorEnv as SimulatedVectorEnv

@@ -11,11 +11,11 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
+from placement_gym.envs.entry_points import SimulatedVectorEnv
 from placement_gym.envs.episode import PLACEMENT
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.unit_observation import observe_unit
 from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
-from placement_gym.envs.vector_entry_points import SimulatedVectorEnv
 
 
 class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray, NDArray[Any]]):
