@@ -29,9 +29,10 @@ def measured_per_unit(
     Args:
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
-        observe: See ``PerUnitEnv``; ``"flat"`` and ``reward="saving"`` need ``costs="profiled"``.
+        observe: See ``PerUnitEnv``.
         final_reward: The [reward](env.py#rewards) that ``reward="final"`` pays.
-        kwargs: As for [DevicePlacement-v0](env.py#arguments), or simulated as for
+        kwargs: As for [DevicePlacement-v0](env.py#arguments), where ``observe="flat"`` and
+            ``reward="saving"`` need ``costs="profiled"``; or simulated as for
             [DevicePlacementSim-v0](simulated_env.py#arguments).
     """
     return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start, reward, observe)

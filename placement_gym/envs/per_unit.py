@@ -242,7 +242,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if has_start or self.start in ("first", "best-single") or self.pays == "improvement":
             self.update_best(self.base.last_measurement)  # else it was not evaluated
         if self.pays == "saving":
-            self.share = self.predict_ms(self.assignment) / self.single_ms
+            self.ratio = self.predict_ms(self.assignment) / self.single_ms
         if self.flat is not None:
             self.flat.begin(self.assignment)
         self.info = self.base.get_info()
@@ -299,16 +299,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
-            before, self.share = self.share, self.compute_share(measurement if done else None)
-            return self.problem.n_units * (before - self.share)
+            # Over the best single device: by costs, after the last unit as it was evaluated.
+            before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
+            if done:
+                single = self.base.singles.of_device(self.single)
+                self.ratio = measurement.cost_ms / measurement.reference_ms * single.speedup
+            return self.problem.n_units * (before - self.ratio)
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
-
-    def compute_share(self, measurement: Measurement | None) -> float:
-        """Return the latency over that of the best single device: measured, or None by costs."""
-        if measurement is None:
-            return self.predict_ms(self.assignment) / self.single_ms
-        single = self.base.singles.of_device(self.single)
-        return measurement.cost_ms / measurement.reference_ms * single.speedup
 
     def evaluate(self) -> Measurement:
         """Evaluate the placement, and keep it if it is the fastest."""

@@ -97,7 +97,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if start not in ("random", "best") or one.pays == "improvement":
             self.update_best()  # else it was not evaluated
         if one.pays == "saving":
-            self.shares = self.predict_shares()
+            self.ratios = self.predict_ratios()
         if one.flat is not None:
             one.flat.begin(rows)
 
@@ -156,17 +156,17 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             self.rows = whole.rows  # others may have made room
             self.update_best()
         if one.pays == "saving":
-            before, self.shares = self.shares, self.predict_shares()
+            before, self.ratios = self.ratios, self.predict_ratios()
             if is_last:
                 single = one.base.singles.of_device(one.single)
                 outcomes = whole.outcomes
-                self.shares = outcomes.cost_ms / outcomes.reference_ms * single.speedup
-            return one.problem.n_units * (before - self.shares)
+                self.ratios = outcomes.cost_ms / outcomes.reference_ms * single.speedup
+            return one.problem.n_units * (before - self.ratios)
         if is_last or one.pays != "final":
             return np.asarray(one.reward(whole.outcomes, previous), dtype=np.float64)
         return np.zeros(self.num_envs)
 
-    def predict_shares(self) -> FloatArray:
+    def predict_ratios(self) -> FloatArray:
         """(num_envs,) latencies by costs, over that of the best single device."""
         latencies_ms = self.one.twin.simulator.latencies_ms(self.rows.astype(np.uint8))
         return latencies_ms / self.one.single_ms
