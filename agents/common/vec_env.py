@@ -206,7 +206,7 @@ class Rollouts:
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
         """Evaluate many placements of one environment together; None where wrappers forbid it."""
-        wrapper, by_unit = find_wrapper(env), find_placement_env(env) is not env.unwrapped
+        wrapper, by_unit = find_wrapper(env), placement_env(env, joint=True) is not env.unwrapped
         if wrapper and not by_unit:
             return None
         if wrapper:
