@@ -231,16 +231,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if seed is not None:
             self.best = None
         self.current = 0
-        has_start = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
-        self.assignment = self.base.assignment if has_start else self.choose_start()
-        if not has_start and self.start == "best-single":
-            self.base.row = self.assignment  # known without an evaluation
+        # Given starts and single devices are known; others are evaluated if the reward needs it.
+        start = "given" if (options or {}).get(PLACEMENT) is not None else self.start
+        self.assignment = self.base.assignment if start == "given" else self.choose_start()
+        is_evaluated = start not in ("random", "best") or self.pays == "improvement"
+        if start == "best-single":
+            self.base.row = self.assignment
             self.base.measurement = self.base.singles.of_device(self.single)
-        elif not has_start and self.start != "first" and self.pays == "improvement":
+        elif start in ("random", "best") and is_evaluated:
             self.base.evaluate(self.assignment)
             self.assignment = self.base.assignment
-        if has_start or self.start in ("first", "best-single") or self.pays == "improvement":
-            self.update_best(self.base.last_measurement)  # else it was not evaluated
+        if is_evaluated:
+            self.update_best(self.base.last_measurement)
         if self.pays == "saving":
             self.ratio = self.predict_ms(self.assignment) / self.single_ms
         if self.flat is not None:

@@ -84,18 +84,19 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         one, whole = self.one, self.whole
         self.current, start = 0, "given" if is_given else one.start
         rows = whole.rows
+        is_evaluated = start not in ("random", "best") or one.pays == "improvement"
         if start == "best-single":
             rows = np.tile(one.problem.single(one.single), (self.num_envs, 1))
             alone = one.base.singles.of_device(one.single)
             whole.rows, whole.outcomes = rows, Outcomes.from_measurement(alone, self.num_envs)
         elif start in ("random", "best"):
             rows = self.draw_starts() if start == "random" else self.best_rows.copy()
-            if one.pays == "improvement":
+            if is_evaluated:
                 whole.outcomes = whole.evaluate(rows)
                 rows = whole.rows
         self.rows = rows
-        if start not in ("random", "best") or one.pays == "improvement":
-            self.update_best()  # else it was not evaluated
+        if is_evaluated:
+            self.update_best()
         if one.pays == "saving":
             self.ratios = self.predict_ratios()
         if one.flat is not None:
