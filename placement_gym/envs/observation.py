@@ -224,7 +224,7 @@ class Observer:
         return IndexBox(self.n_nodes, (2, self.n_edges))
 
     @cached_property
-    def static(self) -> Observation:
+    def graph_arrays(self) -> Observation:
         """``x``, ``edge_index``, ``edge_mask`` and ``node_mask`` of ``graph_table``, not scaled."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
@@ -247,10 +247,10 @@ class Observer:
 
     def graph_table(self, devices: bool, costs: CostTable | None) -> dict[int, Observation]:
         """See ``DevicePlacementEnv.graph_table``; of devices with these times."""
-        static = {key: value.copy() for key, value in self.static.items()}
+        arrays = {key: value.copy() for key, value in self.graph_arrays.items()}
         if devices:
-            static |= replace(self, costs=costs).device_table.arrays
-        return {self.graph_id: static | {"action_mask": self.device_masks.copy()}}
+            arrays |= replace(self, costs=costs).device_table.arrays
+        return {self.graph_id: arrays | {"action_mask": self.device_masks.copy()}}
 
     @cached_property
     def constant(self) -> Observation:
@@ -259,9 +259,9 @@ class Observer:
         constant: Observation = {"node_mask": self.node_mask, "graph_id": graph_id}
         if self.observe_graph:
             constant |= {
-                "x": observe_features(self.static["x"]),
-                "edges": self.edge_space.scale(self.static["edge_index"]),
-                "edge_mask": self.static["edge_mask"],
+                "x": observe_features(self.graph_arrays["x"]),
+                "edges": self.edge_space.scale(self.graph_arrays["edge_index"]),
+                "edge_mask": self.graph_arrays["edge_mask"],
             }
         if self.observe_graph and self.observe_devices:
             constant |= self.device_table.observed
