@@ -137,7 +137,7 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         self.observer = observer = placement_env(env, joint=True).observer
         self.checked = False
-        of_graph = observer.space().keys() - replace(observer, graph=False).space().keys()
+        of_graph = observer.space().keys() - replace(observer, observe_graph=False).space().keys()
         seen: Any = env.observation_space
         self.keys = [key for key in seen if key not in of_graph]
         self.observation_space = spaces.Dict({key: seen[key] for key in self.keys})
