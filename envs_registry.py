@@ -10,22 +10,22 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacement-v0",
         "entry_point": "placement_gym.envs.measured_env:MeasuredEnv",
-        "vector_entry_point": "placement_gym.envs.vector:MeasuredVectorEnv",
+        "vector_entry_point": "placement_gym.envs.entry_points:MeasuredVectorEnv",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementSim-v0",
         "entry_point": "placement_gym.envs.simulated_env:SimulatedEnv",
-        "vector_entry_point": "placement_gym.envs.vector:SimulatedVectorEnv",
+        "vector_entry_point": "placement_gym.envs.entry_points:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",
-        "entry_point": "placement_gym.envs.by_unit:measured_per_unit",
+        "entry_point": "placement_gym.envs.entry_points:measured_per_unit",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementPerUnitSim-v0",
-        "entry_point": "placement_gym.envs.by_unit:simulated_per_unit",
+        "entry_point": "placement_gym.envs.entry_points:simulated_per_unit",
         "vector_entry_point": "placement_gym.envs.per_unit_vector:PerUnitVectorEnv",
     },
     {

@@ -20,7 +20,6 @@ from agents.common.graphs import altered
 from placement_gym.base import IntArray, UserError, warn_user
 from placement_gym.envs import (
     DevicePlacementEnv,
-    PerUnitEnv,
     PlacementVectorEnv,
     check_sizes,
     find_placement_env,
@@ -138,7 +137,7 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         self.observer = observer = placement_env(env, joint=True).observer
         self.checked = False
-        of_graph = observer.space().keys() - replace(observer, graph=False).space().keys()
+        of_graph = observer.space().keys() - replace(observer, observe_graph=False).space().keys()
         seen: Any = env.observation_space
         self.keys = [key for key in seen if key not in of_graph]
         self.observation_space = spaces.Dict({key: seen[key] for key in self.keys})
@@ -207,7 +206,7 @@ class Rollouts:
 
     def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
         """Evaluate many placements of one environment together; None where wrappers forbid it."""
-        wrapper, by_unit = find_wrapper(env), isinstance(env.unwrapped, PerUnitEnv)
+        wrapper, by_unit = find_wrapper(env), placement_env(env, joint=True) is not env.unwrapped
         if wrapper and not by_unit:
             return None
         if wrapper:

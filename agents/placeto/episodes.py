@@ -185,6 +185,6 @@ def place_units(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
     """Copy an environment, its observations without the graph and padded to these sizes."""
     base = copy(env)
-    base.observer = replace(base.observer, graph=False, **sizes)
+    base.observer = replace(base.observer, observe_graph=False, **sizes)
     base.observation_space = base.observer.space()
     return base

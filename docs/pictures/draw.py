@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import placement_gym
 from placement_gym.bench.run import load_runs
-from placement_gym.graph import assign_layers
+from placement_gym.view import assign_layers
 from placement_gym.view.figures import COLOURS
 
 FOLDER = Path(__file__).parent

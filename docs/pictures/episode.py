@@ -12,8 +12,8 @@ from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 
 import placement_gym
-from placement_gym.graph import assign_layers
 from placement_gym.solvers import minimum_cut
+from placement_gym.view import assign_layers
 from placement_gym.view.figures import COLOURS
 
 FILE = Path(__file__).parent / "episode.gif"

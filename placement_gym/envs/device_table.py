@@ -122,7 +122,7 @@ class DeviceTable:
         observed = {OBSERVED.get(key, key): value.copy() for key, value in self.arrays.items()}
         for key, columns in LOGARITHMS.items():
             observed[key][..., columns] = np.log1p(observed[key][..., columns])
-        observed["memory_pool"] = IndexBox(self.n_devices, ()).share(observed["memory_pool"])
+        observed["memory_pool"] = IndexBox(self.n_devices, ()).scale(observed["memory_pool"])
         observed["scale"] = np.log10(observed["scale"]) / LOG_DIVISOR
         return observed
 

@@ -15,10 +15,14 @@ from numpy.typing import ArrayLike
 from placement_gym.backends import Backend, Batch, Measurement, SingleDeviceResults
 from placement_gym.base import BoolArray, IntArray, UInt8, suggest_keywords
 from placement_gym.envs import rewards
-from placement_gym.envs.episode import read_start, warn_finished
+from placement_gym.envs.episode import (
+    RENDER_MODES,
+    check_options,
+    read_start,
+    warn_finished,
+)
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.options import RENDER_MODES, check_options
 from placement_gym.problem import LEVELS, PLACEMENT_ALONE, ActionLayout, Problem
 from placement_gym.workloads import find_objective
 
@@ -214,14 +218,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.observer = Observer(
             self.problem,
             self.horizon,
-            max_nodes,
-            max_edges,
-            observe_graph,
-            None if costs is None else costs.unit_ms(self.problem.units),
-            max_devices,
-            observe_devices,
-            self.known_costs if observe_devices else None,
-            decisions,
+            max_nodes=max_nodes,
+            max_edges=max_edges,
+            max_devices=max_devices,
+            observe_graph=observe_graph,
+            observe_devices=observe_devices,
+            unit_ms=None if costs is None else costs.unit_ms(self.problem.units),
+            costs=self.known_costs if observe_devices else None,
+            decisions=decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
@@ -420,12 +424,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             devices: Include limits, times and links; None includes them if observations do. Times
                 are those known without a measurement.
         """
-        observer = self.observer
-        static = {key: value.copy() for key, value in observer.static.items()}
-        if observer.devices if devices is None else devices:
-            static |= replace(observer, costs=self.known_costs).device_table.arrays
-        static["action_mask"] = observer.device_masks.copy()
-        return {observer.graph_id: static}
+        observed = self.observer.observe_devices if devices is None else devices
+        return self.observer.graph_table(observed, self.known_costs if observed else None)
 
     @cached_property
     def painter(self) -> Renderer:

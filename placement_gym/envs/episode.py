@@ -1,19 +1,44 @@
-"""Episodes: the placement that one begins with, and playing one."""
+"""Episodes: their options, and the placement that one begins with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import signature
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.base import IntArray, UserError, check_choice
+from placement_gym.base import (
+    MAX_HORIZON,
+    IntArray,
+    UserError,
+    check_choice,
+    check_flag,
+    parse_count,
+)
+from placement_gym.envs.rewards import REWARDS, check_reward
 from placement_gym.problem import Problem, parse_assignment
 
+RENDER_MODES = ["ansi", "human", "rgb_array"]
 PLACEMENT = "placement"
 """The one option of ``reset``."""
+
+
+def check_options(reward: str, horizon: float, repair: bool, render_mode: str | None) -> None:
+    """Raise unless an environment can have these options.
+
+    Environments that load a model first, which takes seconds, check them before that.
+    """
+    check_reward(reward, REWARDS)
+    parse_count("horizon", horizon, 1, MAX_HORIZON)
+    check_flag("repair", repair)
+    check_render_mode(render_mode)
+
+
+def check_render_mode(render_mode: Any) -> None:
+    """Raise unless it is None or a mode that environments render in."""
+    if render_mode is not None:
+        check_choice("render_mode", render_mode, RENDER_MODES)
 
 
 def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray | None:
@@ -56,67 +81,9 @@ def parse_start(start: Any, problem: Problem) -> IntArray:
     return devices
 
 
-def read_starts(
-    options: Mapping[str, Any] | None, problem: Problem, num_envs: int
-) -> IntArray | None:
-    """(num_envs, n_units) assignments that the episodes of a vector begin with, or None.
-
-    Args:
-        options: As for ``read_start``, for all environments; or a row of indices for each.
-        problem: The environments'.
-        num_envs: Their number.
-
-    Raises:
-        UserError: As for ``read_start``; or there is not one row for each environment.
-    """
-    start = find_start(options)
-    if start is None:
-        return None
-    if np.ndim(start) < 2:  # a `Placement` or a mapping has no dimension
-        return np.tile(parse_start(start, problem), (num_envs, 1))
-    if len(start) != num_envs:
-        raise UserError(
-            f"the option 'placement' of reset has {len(start)} rows for {num_envs} "
-            "environments: pass one row, or one for each"
-        )
-    return np.stack([parse_start(row, problem) for row in start])
-
-
 def warn_finished() -> None:
     """Warn that an episode is stepped after its end, as Gymnasium's environments do."""
     gym.logger.warn(
         "this episode has ended, and the step is undefined: call reset() after a step returns "
         "terminated=True"
     )
-
-
-class Policy(Protocol):
-    """An agent that can be benchmarked, as Stable-Baselines3's models can."""
-
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
-    ) -> tuple[Any, Any]:
-        """The action for an observation, and the next recurrent state."""
-        ...
-
-
-def play_episode(
-    env: gym.Env[Any, Any], policy: Policy, deterministic: bool = True, seed: int | None = None
-) -> dict[str, Any]:
-    """Play one episode and return its last info.
-
-    A policy whose ``predict`` takes ``action_masks``, as MaskablePPO's does, is given them.
-    """
-    observation, info = env.reset(seed=seed)
-    masked = "action_masks" in signature(policy.predict).parameters
-    state, done, first = None, False, True
-    while not done:
-        masks = {"action_masks": env.get_wrapper_attr("action_masks")()} if masked else {}
-        action, state = policy.predict(observation, state, first, deterministic, **masks)
-        observation, _, terminated, truncated, info = env.step(action)
-        done, first = terminated or truncated, False
-    return info

@@ -15,7 +15,7 @@ from placement_gym.base import (
     suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.options import check_options
+from placement_gym.envs.episode import check_options
 from placement_gym.hardware import DevicesArgument, resolve_devices
 from placement_gym.models import InputsArgument, ModelArgument, ModelSpec, Shapes
 from placement_gym.workloads import find_objective

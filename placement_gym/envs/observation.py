@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -104,11 +104,11 @@ class Observer:
         horizon: Largest value of ``step``.
         max_nodes: Common number of units; None takes the problem's.
         max_edges: Common number of edges; None takes the problem's.
-        graph: Include the static graph in observations.
-        unit_ms: See ``compute_node_features``.
         max_devices: Common number of devices; None takes the problem's.
-        devices: Include limits, room, times and links in observations.
-        costs: Times for ``devices``; None leaves them zero.
+        observe_graph: Include the static graph in observations.
+        observe_devices: Include limits, room, times and links in observations.
+        unit_ms: See ``compute_node_features``.
+        costs: Times for ``observe_devices``; None leaves them zero.
         decisions: Decisions of an action, see ``decisions.ActionLayout``; only placements can be
             padded.
 
@@ -121,10 +121,10 @@ class Observer:
     horizon: int
     max_nodes: int | None = None
     max_edges: int | None = None
-    graph: bool = True
-    unit_ms: FloatArray | None = None
     max_devices: int | None = None
-    devices: bool = False
+    observe_graph: bool = True
+    observe_devices: bool = False
+    unit_ms: FloatArray | None = None
     costs: CostTable | None = None
     decisions: Sequence[str] = PLACEMENT_ALONE
 
@@ -132,8 +132,8 @@ class Observer:
         padded = [name for name in MAX_PADDED if getattr(self, name) is not None]
         for name in padded:
             check_integer(name, getattr(self, name), 1, MAX_PADDED[name])
-        check_flag("observe_graph", self.graph)
-        check_flag("observe_devices", self.devices)
+        check_flag("observe_graph", self.observe_graph)
+        check_flag("observe_devices", self.observe_devices)
         quotient = self.problem.units.quotient
         if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
             raise UserError(
@@ -178,7 +178,7 @@ class Observer:
         parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
         if self.unit_ms is not None:
             parts.append(self.unit_ms.tobytes())
-        if self.devices:
+        if self.observe_devices:
             parts.append(self.problem.limits_bytes.tobytes())
             if self.problem.tight_pools:
                 parts.append(self.problem.memory.owner.tobytes())
@@ -192,15 +192,15 @@ class Observer:
             "node_mask": spaces.MultiBinary(self.n_nodes),
             **self.index_spaces,
         }
-        if self.graph:
+        if self.observe_graph:
             keys |= {
                 "x": make_features_space(self.n_nodes),
                 "edges": self.edge_space,
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
-        if self.devices:
+        if self.observe_devices:
             keys["room"] = self.device_table.make_room_space()
-        if self.devices and self.graph:
+        if self.observe_devices and self.observe_graph:
             keys |= self.device_table.make_spaces()
         if not self.layout.alone:
             keys["fused"] = spaces.MultiBinary(self.layout.n_edges)
@@ -224,7 +224,7 @@ class Observer:
         return IndexBox(self.n_nodes, (2, self.n_edges))
 
     @cached_property
-    def static(self) -> Observation:
+    def graph_arrays(self) -> Observation:
         """``x``, ``edge_index``, ``edge_mask`` and ``node_mask`` of ``graph_table``, not scaled."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
@@ -245,18 +245,25 @@ class Observer:
 
         return DeviceTable(self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices)
 
+    def graph_table(self, devices: bool, costs: CostTable | None) -> dict[int, Observation]:
+        """See ``DevicePlacementEnv.graph_table``; of devices with these times."""
+        arrays = {key: value.copy() for key, value in self.graph_arrays.items()}
+        if devices:
+            arrays |= replace(self, costs=costs).device_table.arrays
+        return {self.graph_id: arrays | {"action_mask": self.device_masks.copy()}}
+
     @cached_property
     def constant(self) -> Observation:
         """The entries that are the same in all observations, scaled."""
-        graph_id = self.index_spaces["graph_id"].share(np.array([self.graph_id]))
+        graph_id = self.index_spaces["graph_id"].scale(np.array([self.graph_id]))
         constant: Observation = {"node_mask": self.node_mask, "graph_id": graph_id}
-        if self.graph:
+        if self.observe_graph:
             constant |= {
-                "x": observe_features(self.static["x"]),
-                "edges": self.edge_space.share(self.static["edge_index"]),
-                "edge_mask": self.static["edge_mask"],
+                "x": observe_features(self.graph_arrays["x"]),
+                "edges": self.edge_space.scale(self.graph_arrays["edge_index"]),
+                "edge_mask": self.graph_arrays["edge_mask"],
             }
-        if self.graph and self.devices:
+        if self.observe_graph and self.observe_devices:
             constant |= self.device_table.observed
         return constant
 
@@ -294,14 +301,14 @@ class Observer:
             placement[..., : self.layout.n_units] = assignments
         boxes = self.index_spaces
         observed: Observation = {
-            "placement": boxes["placement"].share(placement),
-            "step": boxes["step"].share(step),
+            "placement": boxes["placement"].scale(placement),
+            "step": boxes["step"].scale(step),
         }
-        if self.devices:
+        if self.observe_devices:
             room = self.device_table.observe_room(np.atleast_2d(assignments))
             observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
         if not self.layout.alone:
             _, priority, fused = self.layout.split(rows)
-            observed["priority"] = boxes["priority"].share(priority)
+            observed["priority"] = boxes["priority"].scale(priority)
             observed["fused"] = fused.astype(np.int8)
         return observed

@@ -11,15 +11,15 @@ from gymnasium import spaces
 
 from placement_gym.backends import Backend, BackendWrapper, Measurement
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.base import BoolArray, FloatArray, IntArray, UInt8, UserError, check_choice
+from placement_gym.base import BoolArray, IntArray, UInt8, UserError, check_choice
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
-from placement_gym.envs.flat_units import FlatUnits
-from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.observation import Observation
 from placement_gym.envs.scaling import IndexBox
+from placement_gym.envs.unit_observation import FlatUnits, observe_unit
 from placement_gym.problem import Placement, Problem, check_placement_alone, free_memory_mask
-from placement_gym.problem.costs import CostTable
+from placement_gym.problem.costs import CostTable, parse_schedule
 
 STARTS = ("first", "best-single", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "saving", "final")
@@ -128,14 +128,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         reward: ``"improvement"``, ``"saving"`` or ``"final"``; None is ``"saving"`` for ``"flat"``,
             else ``"improvement"``.
         observe: ``"graph"``, or ``"flat"``: eight numbers for each device.
-        twin: Costs for ``"saving"`` and ``"flat"``; None takes those that ``base`` simulates with.
 
     Attributes:
         base: The environment that evaluates, as ``placement_env`` returns it.
 
     Raises:
         UserError: Unknown start, reward or form of observations; ``base`` decides more than the
-            placement, or measures and there is no ``twin``.
+            placement, or measures without ``costs``, which ``"saving"`` and ``"flat"`` read.
     """
 
     metadata = DevicePlacementEnv.metadata
@@ -146,7 +145,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         start: str | None = None,
         reward: str | None = None,
         observe: str = GRAPH,
-        twin: SimulatedBackend | None = None,
     ) -> None:
         check_placement_alone(base.decisions)
         check_choice("observe", observe, (GRAPH, FLAT))
@@ -156,10 +154,6 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
-        self.twin = twin
-        if self.twin is None and (observe == FLAT or reward == "saving"):
-            self.twin = find_simulated(base.backend)
-        self.flat: FlatUnits | None = None
         improvement = rewards.get_reward("improvement")
         self.reward = base.reward if reward == "final" else improvement
         n_nodes = base.observer.n_nodes
@@ -173,10 +167,12 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
                 "start": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
             }
         )
+        self.flat: FlatUnits | None = None
         if observe == FLAT:
-            assert self.twin is not None
             self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
             self.observation_space = self.flat.space()
+        if reward == "saving":
+            self.single_ms = self.predict_ms(self.problem.single(self.single))
         self.current = 0
         self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
@@ -191,13 +187,27 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.problem.reference_device if device is None else device
 
     @cached_property
-    def single_ms(self) -> float:
-        """The latency of ``single`` by costs."""
-        return self.predict_ms(self.problem.single(self.single))
+    def twin(self) -> SimulatedBackend:
+        """What computes latencies from costs: the simulation, or one by a measured profile.
+
+        Raises:
+            UserError: The environment measures, and has no costs.
+        """
+        backend = self.base.backend
+        while isinstance(backend, BackendWrapper):
+            backend = backend.inner
+        if isinstance(backend, SimulatedBackend):
+            return backend
+        if self.base.costs is None:
+            raise UserError(
+                "observe='flat' and reward='saving' read the times of units and transfers: pass "
+                "costs='profiled', which measures them on this machine once and keeps them"
+            )
+        semantics = parse_schedule("serial", self.objective)
+        return SimulatedBackend(self.problem, self.base.costs, semantics)
 
     def predict_ms(self, assignment: IntArray) -> float:
         """The latency of an (n_units,) placement by costs, without limits and noise."""
-        assert self.twin is not None
         return self.twin.simulator.latency_ms(assignment.astype(np.uint8))
 
     def reset(
@@ -209,18 +219,20 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if seed is not None:
             self.best = None
         self.current = 0
-        has_start = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
-        self.assignment = self.base.assignment if has_start else self.choose_start()
-        if not has_start and self.start == "best-single":
-            self.base.row = self.assignment  # known without an evaluation
+        # Given starts and single devices are known; others are evaluated if the reward needs it.
+        start = "given" if (options or {}).get(PLACEMENT) is not None else self.start
+        self.assignment = self.base.assignment if start == "given" else self.choose_start()
+        is_evaluated = start not in ("random", "best") or self.pays == "improvement"
+        if start == "best-single":
+            self.base.row = self.assignment
             self.base.measurement = self.base.singles.of_device(self.single)
-        elif not has_start and self.start != "first" and self.pays == "improvement":
+        elif start in ("random", "best") and is_evaluated:
             self.base.evaluate(self.assignment)
             self.assignment = self.base.assignment
-        if has_start or self.start in ("first", "best-single") or self.pays == "improvement":
-            self.update_best(self.base.last_measurement)  # else it was not evaluated
+        if is_evaluated:
+            self.update_best(self.base.last_measurement)
         if self.pays == "saving":
-            self.share = self.predict_ms(self.assignment) / self.single_ms
+            self.ratio = self.predict_ms(self.assignment) / self.single_ms
         if self.flat is not None:
             self.flat.begin(self.assignment)
         self.info = self.base.get_info()
@@ -277,16 +289,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
-            before, self.share = self.share, self.compute_share(measurement if done else None)
-            return self.problem.n_units * (before - self.share)
+            # Over the best single device: by costs, after the last unit as it was evaluated.
+            before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
+            if done:
+                single = self.base.singles.of_device(self.single)
+                self.ratio = measurement.cost_ms / measurement.reference_ms * single.speedup
+            return self.problem.n_units * (before - self.ratio)
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
-
-    def compute_share(self, measurement: Measurement | None) -> float:
-        """Return the latency over that of the best single device: measured, or None by costs."""
-        if measurement is None:
-            return self.predict_ms(self.assignment) / self.single_ms
-        single = self.base.singles.of_device(self.single)
-        return measurement.cost_ms / measurement.reference_ms * single.speedup
 
     def evaluate(self) -> Measurement:
         """Evaluate the placement, and keep it if it is the fastest."""
@@ -362,48 +371,3 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def close(self) -> None:
         """See ``DevicePlacementEnv.close``."""
         self.base.close()
-
-
-def observe_unit(
-    observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
-) -> Observation:
-    """The observation of ``PerUnitEnv`` before a unit is placed, or several at once.
-
-    Args:
-        observer: That of the environment.
-        assignment: (n_units,) the placement so far, or (k, n_units) placements.
-        current: The unit to place, or the number of units at the end.
-        start_ms: Start of each unit, in the same shape; None where no schedule is known.
-    """
-    *several, n_units = assignment.shape
-    visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)
-    visited[..., :current] = 1
-    start = np.zeros(visited.shape, dtype=np.float32)
-    if start_ms is not None:
-        latest = start_ms.max(axis=-1, keepdims=True)
-        start[..., :n_units] = start_ms / np.where(latest == 0.0, 1.0, latest)
-    units = IndexBox(observer.n_nodes, (1,))
-    observe = observer.observe_batch if several else observer.observe
-    return {
-        **observe(assignment, current),
-        "step": units.share(np.full((*several, 1), current)),
-        "current_unit": units.share(np.full((*several, 1), min(current, n_units - 1))),
-        "visited": visited,
-        "start": start,
-    }
-
-
-def find_simulated(backend: Backend) -> SimulatedBackend:
-    """The simulated backend inside wrappers.
-
-    Raises:
-        UserError: The backend measures.
-    """
-    while isinstance(backend, BackendWrapper):
-        backend = backend.inner
-    if not isinstance(backend, SimulatedBackend):
-        raise UserError(
-            "observe='flat' and reward='saving' read the times of units and transfers: pass "
-            "costs='profiled', which measures them on this machine once and keeps them"
-        )
-    return backend

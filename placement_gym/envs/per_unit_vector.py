@@ -11,10 +11,11 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
+from placement_gym.envs.entry_points import SimulatedVectorEnv
 from placement_gym.envs.episode import PLACEMENT
-from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
-from placement_gym.envs.same_step import Info, SameStepVectorEnv
-from placement_gym.envs.vector import Outcomes, SimulatedVectorEnv
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.unit_observation import observe_unit
+from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
 
 
 class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray, NDArray[Any]]):
@@ -83,20 +84,21 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         one, whole = self.one, self.whole
         self.current, start = 0, "given" if is_given else one.start
         rows = whole.rows
+        is_evaluated = start not in ("random", "best") or one.pays == "improvement"
         if start == "best-single":
             rows = np.tile(one.problem.single(one.single), (self.num_envs, 1))
             alone = one.base.singles.of_device(one.single)
             whole.rows, whole.outcomes = rows, Outcomes.from_measurement(alone, self.num_envs)
         elif start in ("random", "best"):
             rows = self.draw_starts() if start == "random" else self.best_rows.copy()
-            if one.pays == "improvement":
+            if is_evaluated:
                 whole.outcomes = whole.evaluate(rows)
                 rows = whole.rows
         self.rows = rows
-        if start not in ("random", "best") or one.pays == "improvement":
-            self.update_best()  # else it was not evaluated
+        if is_evaluated:
+            self.update_best()
         if one.pays == "saving":
-            self.shares = self.predict_shares()
+            self.ratios = self.predict_ratios()
         if one.flat is not None:
             one.flat.begin(rows)
 
@@ -155,19 +157,18 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             self.rows = whole.rows  # others may have made room
             self.update_best()
         if one.pays == "saving":
-            before, self.shares = self.shares, self.predict_shares()
+            before, self.ratios = self.ratios, self.predict_ratios()
             if is_last:
                 single = one.base.singles.of_device(one.single)
                 outcomes = whole.outcomes
-                self.shares = outcomes.cost_ms / outcomes.reference_ms * single.speedup
-            return one.problem.n_units * (before - self.shares)
+                self.ratios = outcomes.cost_ms / outcomes.reference_ms * single.speedup
+            return one.problem.n_units * (before - self.ratios)
         if is_last or one.pays != "final":
             return np.asarray(one.reward(whole.outcomes, previous), dtype=np.float64)
         return np.zeros(self.num_envs)
 
-    def predict_shares(self) -> FloatArray:
+    def predict_ratios(self) -> FloatArray:
         """(num_envs,) latencies by costs, over that of the best single device."""
-        assert self.one.twin is not None
         latencies_ms = self.one.twin.simulator.latencies_ms(self.rows.astype(np.uint8))
         return latencies_ms / self.one.single_ms
 

@@ -8,7 +8,6 @@ import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.problem import check_placement_alone
 from placement_gym.problem.costs import Semantics
 
@@ -16,9 +15,8 @@ from placement_gym.problem.costs import Semantics
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
     """Find the environment that evaluates whole placements; None if there is none."""
     inner = getattr(env, "unwrapped", None)
-    if isinstance(inner, PerUnitEnv):
-        return inner.base
-    return inner if isinstance(inner, DevicePlacementEnv) else None
+    base = getattr(inner, "base", inner)  # of one that places a unit per step
+    return base if isinstance(base, DevicePlacementEnv) else None
 
 
 def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:

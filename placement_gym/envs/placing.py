@@ -1,16 +1,48 @@
-"""The answer of a trained agent: a placement to deploy."""
+"""Playing an episode with a trained agent, and its answer: a placement to deploy."""
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import signature
+from typing import Any, Protocol
 
 import gymnasium as gym
 
 from placement_gym.base import UserError
-from placement_gym.envs.episode import Policy, play_episode
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.sizes import check_sizes, read_sizes
+from placement_gym.envs.reading import check_sizes, read_sizes
 from placement_gym.problem import Placement
+
+
+class Policy(Protocol):
+    """An agent that can be benchmarked, as Stable-Baselines3's models can."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """The action for an observation, and the next recurrent state."""
+        ...
+
+
+def play_episode(
+    env: gym.Env[Any, Any], policy: Policy, deterministic: bool = True, seed: int | None = None
+) -> dict[str, Any]:
+    """Play one episode and return its last info.
+
+    A policy whose ``predict`` takes ``action_masks``, as MaskablePPO's does, is given them.
+    """
+    observation, info = env.reset(seed=seed)
+    masked = "action_masks" in signature(policy.predict).parameters
+    state, done, first = None, False, True
+    while not done:
+        masks = {"action_masks": env.get_wrapper_attr("action_masks")()} if masked else {}
+        action, state = policy.predict(observation, state, first, deterministic, **masks)
+        observation, _, terminated, truncated, info = env.step(action)
+        done, first = terminated or truncated, False
+    return info
 
 
 def place(model: Policy, env: gym.Env[Any, Any]) -> Placement:

@@ -6,7 +6,6 @@ indices and times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ class IndexBox(spaces.Box):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
 
-    def share(self, indices: NDArray[Any]) -> NDArray[np.float32]:
+    def scale(self, indices: NDArray[Any]) -> NDArray[np.float32]:
         """Divide indices by their number, as observations hold them."""
         return (indices / self.count).astype(np.float32)
 
@@ -47,26 +46,3 @@ def read_indices(observed: Any, count: int) -> Any:
     """The int64 indices of an array or tensor of indices that were divided by their number."""
     indices = (observed * count).round()
     return indices.astype(np.int64) if isinstance(indices, np.ndarray) else indices.long()
-
-
-def read_graph_id(observation: Mapping[str, Any]) -> Any:
-    """The (..., 1) int64 keys of ``graph_table()`` for an observation or a batch of them."""
-    return read_indices(observation["graph_id"], GRAPH_IDS)
-
-
-def read_current_unit(observation: Mapping[str, Any]) -> Any:
-    """The (..., 1) int64 index of the unit that an action places, of ``PerUnitEnv``."""
-    return read_indices(observation["current_unit"], observation["visited"].shape[-1])
-
-
-def edge_index(observation: Mapping[str, Any]) -> Any:
-    """The producer and consumer of each edge, as PyTorch Geometric takes them.
-
-    Args:
-        observation: Of an environment with ``observe_graph=True``, or a batch; arrays or tensors.
-
-    Returns:
-        (..., 2, E) int64 indices of units, an array or a tensor as the observation; ``edge_mask``
-        is 1 where there is an edge.
-    """
-    return read_indices(observation["edges"], observation["node_mask"].shape[-1])

@@ -11,7 +11,7 @@ import numpy as np
 from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
 from placement_gym.base import MAX_NOISE, check_not_negative, suggest_keywords
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.options import check_options
+from placement_gym.envs.episode import check_options
 from placement_gym.hardware import DevicesArgument
 from placement_gym.models import InputsArgument, ModelArgument, ModelSpec, Shapes
 from placement_gym.problem import PLACEMENT_ALONE

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym.base import (
+    FloatArray,
     UInt8,
     UserError,
     check_choice,
@@ -18,14 +19,12 @@ from placement_gym.base import (
     check_sequence,
     suggest_keywords,
 )
-from placement_gym.envs.options import RENDER_MODES, check_render_mode
+from placement_gym.envs.episode import RENDER_MODES, check_render_mode
 from placement_gym.envs.render import Renderer
 from placement_gym.envs.stream_problem import (
     MakeProblem,
     StreamProblem,
     find_problem,
-    make_weights_space,
-    read_weights,
 )
 from placement_gym.graph import FAMILIES
 from placement_gym.graph.families import (
@@ -39,7 +38,7 @@ from placement_gym.graph.families import (
 )
 from placement_gym.hardware import DevicesArgument, resolve_devices
 from placement_gym.problem.costs import PRESETS
-from placement_gym.solvers.list_policy import LARGEST, N_STATISTICS
+from placement_gym.solvers.list_policy import LARGEST, N_STATISTICS, N_WEIGHTS
 
 WEIGHTS, UNITS = "weights", "units"
 STATISTICS, GRAPH = "statistics", "graph"
@@ -200,7 +199,7 @@ class StreamEnv(gym.Env[Any, Any]):
         self.padded = tuple(padded.items())
         self.left = 0
         self.take(seeds.start)
-        self.action_space: spaces.Space[Any] = make_weights_space()
+        self.action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
         if not self.weighted:
             self.action_space = spaces.MultiDiscrete([n_devices] * most)
         self.observation_space: spaces.Space[Any] = spaces.Box(
@@ -316,6 +315,18 @@ class StreamEnv(gym.Env[Any, Any]):
     def action_masks(self) -> Any:
         """(sum of choices,) bool, what each unit may be placed on (sb3-contrib's form)."""
         return self.current.observer.device_masks.ravel()
+
+
+def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
+    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
+
+    Raises:
+        UserError: They have another shape, or numbers that are not finite.
+    """
+    weights = np.asarray(actions, dtype=np.float64)
+    if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
+        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
+    return np.minimum(np.maximum(weights, -1.0), 1.0)
 
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:

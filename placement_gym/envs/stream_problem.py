@@ -1,4 +1,4 @@
-"""Problems of a stream, made when they are first placed, and kept; and actions that are weights."""
+"""Problems of a stream, made when they are first placed, and kept."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium import spaces
-from numpy.typing import ArrayLike
 
 from placement_gym.backends import PENALTY
 from placement_gym.backends.simulated import SimulatedBackend, build_simulated_problem
-from placement_gym.base import FloatArray, IntArray, UInt8, UserError
+from placement_gym.base import IntArray, UInt8
 from placement_gym.envs.observation import Observer
 from placement_gym.graph.families import SampledProblem
 from placement_gym.models import ModelSpec
@@ -20,7 +18,6 @@ from placement_gym.problem.costs import parse_schedule
 from placement_gym.schedules import Simulator, cost_ms
 from placement_gym.solvers import fill_in_order
 from placement_gym.solvers.list_policy import (
-    N_WEIGHTS,
     ListScheduler,
     compute_statistics,
     earliest_finish,
@@ -106,7 +103,7 @@ class StreamProblem:
             self.problem,
             horizon=1,
             unit_ms=costs.unit_ms(units),
-            devices=True,
+            observe_devices=True,
             costs=costs,
             **dict[str, Any](self.sizes),
         )
@@ -116,20 +113,3 @@ class StreamProblem:
 def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
     """Make the problem of a seed, or return it where any environment has made it."""
     return StreamProblem(make(seed), dict(sizes))
-
-
-def make_weights_space() -> spaces.Box:
-    """The space of actions: for each weight a number from -1 to 1, see ``scheduler.SCALES``."""
-    return spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
-
-
-def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
-    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
-
-    Raises:
-        UserError: They have another shape, or numbers that are not finite.
-    """
-    weights = np.asarray(actions, dtype=np.float64)
-    if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
-        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
-    return np.minimum(np.maximum(weights, -1.0), 1.0)

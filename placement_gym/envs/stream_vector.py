@@ -11,9 +11,8 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, UserError, check_integer
-from placement_gym.envs.same_step import Info, SameStepVectorEnv
-from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.stream_problem import read_weights
+from placement_gym.envs.stream import StreamEnv, read_weights
+from placement_gym.envs.vector import Info, SameStepVectorEnv
 from placement_gym.solvers.list_policy import find_best_of_each
 
 

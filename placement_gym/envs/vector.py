@@ -1,13 +1,16 @@
-"""Many placements per step: the natively batched vector environments."""
+"""Many placements per step: vector environments whose episodes begin again where they end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.core import ActType, ObsType
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement, compute_cost_ms
@@ -21,12 +24,79 @@ from placement_gym.base import (
 )
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import read_starts
+from placement_gym.envs.episode import RENDER_MODES, find_start, parse_start
 from placement_gym.envs.info import compare_latency
-from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation
-from placement_gym.envs.same_step import Info, SameStepVectorEnv
-from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.problem import Problem
+
+Info = dict[str, Any]
+
+
+class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
+    """The base: spaces, seeds, masks of infos, and how the end of an episode is reported."""
+
+    metadata = {  # noqa: RUF012  as VectorEnv declares it
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": RENDER_MODES,
+        "render_fps": 1,
+    }
+    autoreset_mode = AutoresetMode.SAME_STEP
+    """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
+
+    def set_spaces(
+        self,
+        num_envs: int,
+        env: gym.Env[Any, Any],
+        observation: gym.Space[Any],
+        max_episode_steps: int | None,
+    ) -> None:
+        """Set the number of environments, and the spaces of one and of all.
+
+        Args:
+            num_envs: Their number.
+            env: One of them.
+            observation: The space of its observations.
+            max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
+        """
+        if max_episode_steps is not None:
+            check_integer("max_episode_steps", max_episode_steps, 1)
+        self.max_episode_steps = max_episode_steps or np.inf
+        self.num_envs, self.render_mode, action = num_envs, env.render_mode, env.action_space
+        self.single_observation_space, self.single_action_space = observation, action
+        self.observation_space = batch_space(observation, num_envs)
+        self.action_space = batch_space(action, num_envs)
+
+    def list_seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        """The seed of each environment.
+
+        Args:
+            seed: A seed for each environment, or the first of consecutive ones.
+
+        Raises:
+            UserError: There is not one seed per environment.
+        """
+        if seed is None:
+            return [None] * self.num_envs
+        seeds = range(seed, seed + self.num_envs) if isinstance(seed, int) else seed
+        if len(seeds) != self.num_envs:
+            raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
+        return seeds
+
+    def mask(self, values: Info) -> Info:
+        """Values of all environments, each key with its mask."""
+        return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
+
+    def report_ends(self, observations: Iterable[Any], info: Info) -> Info:
+        """Add the last infos of episodes that have ended to the info of those that begin.
+
+        Args:
+            observations: (num_envs,) the last of each environment.
+            info: The last of all.
+        """
+        final = np.empty(self.num_envs, dtype=object)
+        for number, observation in enumerate(observations):
+            final[number] = observation
+        return self.mask({"final_obs": final, "final_info": info})
 
 
 @dataclass(frozen=True)
@@ -105,8 +175,11 @@ class PlacementVectorEnv(
         self.env = env
         self.horizon = env.horizon if horizon is None else parse_count("horizon", horizon, 1)
         self.reward = env.reward if reward is None else rewards.get_reward(reward)
-        graph = env.observer.graph if observe_graph is None else observe_graph
-        self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
+        self.observer = replace(
+            env.observer,
+            horizon=self.horizon,
+            observe_graph=env.observer.observe_graph if observe_graph is None else observe_graph,
+        )
         self.set_spaces(num_envs, env, self.observer.space(), max_episode_steps)
         self.first_rows = np.tile(env.reference_row(), (num_envs, 1))
         self.start_episodes()
@@ -240,65 +313,27 @@ class PlacementVectorEnv(
         self.env.close()
 
 
-# skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.
-class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
-    """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
-
-    The placements of a step are measured one after another, each with the same compiled reference
-    device, and the devices are measured alone once, when it is made.
+def read_starts(
+    options: Mapping[str, Any] | None, problem: Problem, num_envs: int
+) -> IntArray | None:
+    """(num_envs, n_units) assignments that the episodes of a vector begin with, or None.
 
     Args:
-        num_envs: Placements per step.
-        max_episode_steps: See ``PlacementVectorEnv``.
-        kwargs: As for ``MeasuredEnv``.
+        options: As for ``read_start``, for all environments; or a row of indices for each.
+        problem: The environments'.
+        num_envs: Their number.
 
     Raises:
-        ValueError: ``num_envs`` is not a positive integer, or an argument of ``MeasuredEnv`` is
-            wrong.
+        UserError: As for ``read_start``; or there is not one row for each environment.
     """
-
-    def __init__(
-        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
-    ) -> None:
-        check_integer("num_envs", num_envs, 1)
-        super().__init__(MeasuredEnv(**kwargs), num_envs, max_episode_steps=max_episode_steps)
-
-
-class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
-    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
-
-    Latencies, rewards, observations and noise are those of k single environments with the same
-    seeds.
-
-    Args:
-        num_envs: Placements per step.
-        max_episode_steps: See ``PlacementVectorEnv``.
-        kwargs: As for ``SimulatedEnv``.
-
-    Raises:
-        ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
-            wrong.
-    """
-
-    def __init__(
-        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
-    ) -> None:
-        env = SimulatedEnv(**kwargs)
-        super().__init__(env, num_envs, max_episode_steps=max_episode_steps)
-        self.exact = env.exact
-        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
-
-    def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed the noise of each environment; None leaves a generator unchanged."""
-        for i, seed in enumerate(seeds):
-            if seed is not None:
-                self.noise_rngs[i] = np.random.default_rng(seed)
-
-    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
-        """As ``PlacementVectorEnv.evaluate_rows``, with noise as a single environment has it."""
-        latency_ms, feasible = self.exact.evaluate_batch_exactly(rows)
-        if self.exact.noise:
-            for i in np.flatnonzero(feasible):
-                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
-                latency_ms[i] *= np.exp(noise)
-        return latency_ms, feasible
+    start = find_start(options)
+    if start is None:
+        return None
+    if np.ndim(start) < 2:  # a `Placement` or a mapping has no dimension
+        return np.tile(parse_start(start, problem), (num_envs, 1))
+    if len(start) != num_envs:
+        raise UserError(
+            f"the option 'placement' of reset has {len(start)} rows for {num_envs} "
+            "environments: pass one row, or one for each"
+        )
+    return np.stack([parse_start(row, problem) for row in start])

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base import BoolArray, IntArray, UserError, join_words, warn_user
-from placement_gym.graph.bodies import count_iterations, is_static, list_bodies, smallest_shape
-from placement_gym.graph.flops import node_flops
-from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
-from placement_gym.graph.states import find_states, held_bytes
+from placement_gym.graph.flops import MOVING, node_flops
+from placement_gym.graph.operators import (
+    QUANTIZE,
+    READER,
+    WRITER,
+    Body,
+    OpGraph,
+    Tensors,
+    distinct_edges,
+)
 from placement_gym.models import (
     FoundShapes,
     InputsArgument,
@@ -26,6 +32,8 @@ from placement_gym.workloads import Request, make_request
 if TYPE_CHECKING:
     import openvino as ov
 
+BRANCHES = "If"
+LOOPS = ("Loop", "TensorIterator")
 NEVER_STATIC = frozenset(
     {"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign", "TensorIterator"}
 )
@@ -131,7 +139,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     edges = distinct_edges(np.stack([tensors.source[tensor], reader]))
     parameters = [index[node.get_name()] for node in model.get_parameters()]
     # An operator with bodies holds the weights of all, and computes the one with most work.
-    state_bytes, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
+    state_bytes, bodies = measure_states(nodes, shaped), extract_bodies(shaped)
     weights = measure_weights(nodes)
     flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
     for node, inside in bodies.items():
@@ -190,7 +198,7 @@ def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
     """(n,) bytes that a device holds of each node: those of a constant, else none."""
     kinds = [node.get_type_name() for node in nodes]
     if QUANTIZE in kinds:
-        from placement_gym.graph.quantization import weight_bytes
+        from placement_gym.graph.rounding import weight_bytes
 
         return np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
     sizes = [
@@ -216,10 +224,103 @@ def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
     return bodies_of
 
 
+def list_bodies(node: ov.Node) -> list[ov.Model]:
+    """The bodies of a node: of an ``If`` two, of a loop one, of any other none."""
+    kind = node.get_type_name()
+    if kind == BRANCHES:
+        return [node.get_then_body(), node.get_else_body()]
+    return [node.get_function()] if kind in LOOPS else []
+
+
+def count_iterations(node: ov.Node) -> int | None:
+    """Number of runs of a node's body; None where it depends on the data."""
+    if node.get_type_name() == BRANCHES:
+        return 1
+    count: int = node.get_num_iterations()
+    return count if count >= 0 else None
+
+
 def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
     """The nodes that make an output of the model, by their place in the graph."""
     sources = (result.input(0).get_source_output() for result in model.get_results())
     return tuple(sorted({index[source.get_node().get_name()] for source in sources}))
+
+
+def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
+    """(n_states,) the positions of the operators that access each state of a model.
+
+    They are its ``ReadValue`` and ``Assign``, which OpenVINO cannot separate, and what reads it:
+    operators that only move it, up to and with the first that compute with it, as attention does.
+    The shape of a state may be read elsewhere.
+    """
+    index = {node.get_friendly_name(): position for position, node in enumerate(nodes)}
+    states: dict[str, set[int]] = {}
+    for node in nodes:
+        if node.get_type_name() in (READER, WRITER):
+            states.setdefault(node.get_attributes()["variable_id"], set()).update(
+                index[name] for name in list_accessing(node)
+            )
+    return tuple(tuple(sorted(states[name])) for name in sorted(states))
+
+
+def list_accessing(node: ov.Node) -> set[str]:
+    """Names of an operator and of those that read its output, through others that only move it."""
+    names, waiting = {node.get_friendly_name()}, [node]
+    while waiting:
+        here = waiting.pop()
+        if here.get_type_name() == WRITER:
+            continue
+        for output in here.outputs():
+            for port in output.get_target_inputs():
+                reader = port.get_node()
+                name, kind = reader.get_friendly_name(), reader.get_type_name()
+                if name in names or kind in ("Result", "ShapeOf"):
+                    continue
+                names.add(name)
+                if kind in MOVING:
+                    waiting.append(reader)
+    return names
+
+
+def measure_states(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
+    """(n,) bytes that each ``ReadValue`` holds once its ``Assign`` has written.
+
+    A dimension of the state that has an upper bound counts as that bound.
+    """
+    written = {
+        node.get_attributes()["variable_id"]: static.input(0)
+        for node, static in zip(nodes, shaped, strict=True)
+        if node.get_type_name() == WRITER
+    }
+    size_bytes = np.zeros(len(nodes), dtype=np.int64)
+    for position, node in enumerate(nodes):
+        if node.get_type_name() == READER:
+            port = written[node.get_attributes()["variable_id"]]
+            sizes = bound(node.output(0).get_partial_shape(), smallest_shape(port))
+            size_bytes[position] = int(np.prod(sizes)) * port.get_element_type().size
+    return size_bytes
+
+
+def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
+    """The sizes of a shape, the upper bound of a dimension where it has one."""
+    if declared.rank.is_dynamic:
+        return list(actual)
+    limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
+    return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]
+
+
+def is_static(node: ov.Node) -> bool:
+    """Return whether the shapes of all that a node reads and writes are known."""
+    ports = [*node.inputs(), *node.outputs()]
+    return all(port.get_partial_shape().is_static for port in ports)
+
+
+def smallest_shape(port: ov.Output) -> tuple[int, ...]:
+    """The shape of an output; a dynamic dimension, which only bodies have, as one of size 1."""
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return ()
+    return tuple(size.get_length() if size.is_static else 1 for size in shape)
 
 
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
@@ -245,8 +346,8 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     # A static node that reads a Parameter, as ShapeOf does, reads it for its first owner alone,
     # unless sizes are dynamic: then each copy of the node reads it.
     reading = [
-        number[list(owner[:1] if is_static and not dynamic else owner)].tolist()
-        for owner, is_static in zip(owners, static, strict=True)
+        number[list(owner[:1] if is_known and not dynamic else owner)].tolist()
+        for owner, is_known in zip(owners, static, strict=True)
     ]
     kept_nodes = np.flatnonzero(is_owner).tolist()
     members: list[list[str]] = [[] for _ in kept_nodes]
@@ -289,7 +390,7 @@ def find_rounded(raw: OpGraph, static: list[bool]) -> tuple[list[bool], BoolArra
     """(n,) each: whether a node only rounds an activation, and whether all that it reads is."""
     if QUANTIZE not in raw.types:
         return [False] * len(raw), np.zeros(len(raw), dtype=np.bool_)
-    from placement_gym.graph.quantization import reads_rounded, rounding_nodes
+    from placement_gym.graph.rounding import reads_rounded, rounding_nodes
 
     rounds = rounding_nodes(raw, static)
     return rounds, reads_rounded(raw, static, rounds)

@@ -17,6 +17,8 @@ FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
 QUANTIZE = "FakeQuantize"
 """Type of nodes that round to a few levels, by which quantised models are known."""
+WRITER, READER = "Assign", "ReadValue"
+"""Types that access a state."""
 BACKWARD = "Backward"
 """Type of the operators of a training workload's backward pass."""
 
@@ -226,17 +228,17 @@ class OpGraph:
         return np.array([kind in FOLLOWERS for kind in self.types], dtype=np.bool_)
 
     @cached_property
-    def moving(self) -> IntArray:
-        """(n_moving,) tensors between operators that do not follow: placements can move them."""
-        return np.unique(self.moving_readings[0])
+    def movable(self) -> IntArray:
+        """(n_movable,) tensors between operators that do not follow: placements can move them."""
+        return np.unique(self.movable_readings[0])
 
     @cached_property
-    def moved(self) -> Tensors:
-        """The tensors of ``moving``, without readings by followers."""
-        return self.tensors.read_by(*self.moving_readings, self.tensors.source)
+    def movable_tensors(self) -> Tensors:
+        """The tensors of ``movable``, without readings by followers."""
+        return self.tensors.read_by(*self.movable_readings, self.tensors.source)
 
     @cached_property
-    def moving_readings(self) -> tuple[IntArray, IntArray]:
+    def movable_readings(self) -> tuple[IntArray, IntArray]:
         """Tensor and operator of every reading between operators that do not follow."""
         tensor, reader = self.tensors.readings()
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])

@@ -9,8 +9,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from placement_gym.base import IntArray, UserError
-from placement_gym.graph.operators import OpGraph, distinct_edges
-from placement_gym.graph.states import READER, WRITER
+from placement_gym.graph.operators import READER, WRITER, OpGraph, distinct_edges
 
 FINER = {"colocated": "fused", "fused": "op"}
 """The next finer granularity."""
@@ -161,8 +160,8 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
     members: list[list[str]] = [[] for _ in range(n)]
     for operator, unit in enumerate(labels.tolist()):
         members[unit] += graph.members[operator]
-    moving_graph = graph.moved
-    tensor, reader = moving_graph.readings()
+    movable = graph.movable_tensors
+    tensor, reader = movable.readings()
     return OpGraph(
         model=graph.model,
         names=tuple(graph.names[operator] for operator in heaviest_operators(graph, labels, n)),
@@ -173,7 +172,7 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
         weight_bytes=np.bincount(labels, graph.weight_bytes, n).astype(np.int64),
         flops=np.bincount(labels, graph.flops, n).astype(np.float64),
         edge_index=distinct_edges(labels[graph.edge_index]),
-        tensors=moving_graph.read_by(tensor, labels[reader], labels[moving_graph.source]),
+        tensors=movable.read_by(tensor, labels[reader], labels[movable.source]),
         inputs=tuple(
             tuple(sorted({int(labels[operator]) for operator in readers}))
             for readers in graph.inputs

@@ -48,7 +48,7 @@ class Program(NamedTuple):
     def from_units(cls, units: Units, costs: CostTable) -> Program:
         """Make the program of a graph's operators under their costs."""
         graph = units.graph
-        tensors, n = graph.moved, len(graph)
+        tensors, n = graph.movable_tensors, len(graph)
         order = np.argsort(tensors.source, kind="stable")
         counts = np.diff(tensors.offsets)[order]
         starts = tensors.offsets[:-1][order]
@@ -61,8 +61,8 @@ class Program(NamedTuple):
             source=uint32(tensors.source[order]),
             first_reader=offsets(counts),
             readers=uint32(readers),
-            transfer_ms=np.ascontiguousarray(costs.transfer_ms[graph.moving[order]]),
-            boundary_ms=np.ascontiguousarray(costs.boundary_ms[graph.moving[order]]),
+            transfer_ms=np.ascontiguousarray(costs.transfer_ms[graph.movable[order]]),
+            boundary_ms=np.ascontiguousarray(costs.boundary_ms[graph.movable[order]]),
             n_inputs=uint32(np.bincount(readers, minlength=n)),
         )
 

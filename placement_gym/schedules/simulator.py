@@ -99,7 +99,9 @@ class Simulator:
     def rank(self) -> FloatArray:
         """(n_operators,) upward rank, which sorts lists and the queues of devices."""
         costs, graph = self.costs, self.units.graph
-        return upward_rank(costs.operator_ms, costs.transfer_ms[graph.moving], graph.moved)
+        return upward_rank(
+            costs.operator_ms, costs.transfer_ms[graph.movable], graph.movable_tensors
+        )
 
     def latency_ms(self, placement: UInt8) -> float:
         """The latency of one placement."""
@@ -179,13 +181,13 @@ class Simulator:
     @cached_property
     def tensor_bytes(self) -> IntArray:
         """(n_tensors,) size of each tensor, in the program's order."""
-        tensors = self.units.graph.moved
+        tensors = self.units.graph.movable_tensors
         return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
 
     @cached_property
     def held_bytes(self) -> IntArray:
         """(n_tensors,) memory of each tensor, in the program's order."""
-        tensors = self.units.graph.moved
+        tensors = self.units.graph.movable_tensors
         sizes = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
         return sizes[np.argsort(tensors.source, kind="stable")]
 

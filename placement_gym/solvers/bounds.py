@@ -69,7 +69,7 @@ def lower_bound(
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (now_s() - started)
     # A program of so many readings would not be built within the limit.
-    many = len(problem.units.graph.moved.readers) > MAX_READINGS
+    many = len(problem.units.graph.movable_tensors.readers) > MAX_READINGS
     if left_s < 0.0 or many:
         return Solution(None, bound_ms, proven=False)
     if overlaps:

@@ -28,9 +28,9 @@ class Tasks:
     def from_units(cls, units: Units, costs: CostTable) -> Tasks:
         """One task per unit, whether or not the graph of units is acyclic."""
         graph, labels = units.graph, units.of_operator
-        tensor, reader = graph.moved.readings()
-        crossing = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
-        tensor = graph.moving[crossing]
+        tensor, reader = graph.movable_tensors.readings()
+        crossing = np.unique(tensor[labels[graph.movable_tensors.source[tensor]] != labels[reader]])
+        tensor = graph.movable[crossing]
         return cls(
             unit=np.arange(len(units)),
             ms=costs.unit_ms(units),
@@ -43,8 +43,10 @@ class Tasks:
     def from_operators(cls, units: Units, costs: CostTable) -> Tasks:
         """One task per operator, as schedules run them."""
         graph = units.graph
-        moved_ms = costs.transfer_ms[graph.moving]
-        return cls(units.of_operator, costs.operator_ms, graph.moved, graph.moving, moved_ms)
+        moved_ms = costs.transfer_ms[graph.movable]
+        return cls(
+            units.of_operator, costs.operator_ms, graph.movable_tensors, graph.movable, moved_ms
+        )
 
     @classmethod
     def in_topological_order(cls, units: Units, costs: CostTable) -> Tasks:

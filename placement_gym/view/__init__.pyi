@@ -1,4 +1,7 @@
 from .data import make_view_data as make_view_data
+from .layout import Layout as Layout
+from .layout import assign_layers as assign_layers
+from .layout import lay_out as lay_out
 from .page import check_picture_file as check_picture_file
 from .page import draw_shown as draw_shown
 from .page import render_page as render_page

@@ -9,9 +9,10 @@ import numpy as np
 
 from placement_gym.backends.simulated import SimulatedBackend, schedule_transfers, uint8
 from placement_gym.base import FloatArray, IntArray, make_printable
-from placement_gym.graph import Units, acyclic_submodels, lay_out
+from placement_gym.graph import Units, acyclic_submodels
 from placement_gym.hardware import collect_cautions
 from placement_gym.view.figures import COLOURS
+from placement_gym.view.layout import lay_out
 from placement_gym.view.scene import DisplayedPlacement, Scene
 
 Values = dict[str, Any]
@@ -101,10 +102,10 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     An edge that no placement can make a transfer, as to a Result, has no bytes.
     """
     units = backend.problem.units
-    graph, moving_graph = units.quotient, units.graph.moved
-    sizes = backend.costs.transfer_size[units.graph.moving]
-    tensor, reader = moving_graph.readings()
-    ends = np.stack([units.of_operator[moving_graph.source[tensor]], units.of_operator[reader]])
+    graph, movable = units.quotient, units.graph.movable_tensors
+    sizes = backend.costs.transfer_size[units.graph.movable]
+    tensor, reader = movable.readings()
+    ends = np.stack([units.of_operator[movable.source[tensor]], units.of_operator[reader]])
     pairs, first = np.unique(np.stack([*ends, tensor]), axis=1, return_index=True)
     outside = pairs[0] != pairs[1]
     edge = graph.find_edges(*pairs[:2, outside])
@@ -116,7 +117,7 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     return {
         "source": graph.edge_index[0].tolist(),
         "target": graph.edge_index[1].tolist(),
-        "bytes": add_up(moving_graph.size_bytes[tensor]).astype(np.int64).tolist(),
+        "bytes": add_up(movable.size_bytes[tensor]).astype(np.int64).tolist(),
         "size": round_values(add_up(sizes[tensor])),
         "tensors": add_up(np.ones(len(tensor))).astype(np.int64).tolist(),
     }

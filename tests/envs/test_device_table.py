@@ -94,7 +94,7 @@ def test_edges_of_a_real_model_have_the_transfers_of_its_costs() -> None:
     tensor, reader = tensors.readings()
     for edge, (source, target) in enumerate(edge_index(observation).T):
         for one in tensor[(tensors.source[tensor] == source) & (reader == target)]:
-            if one in env.problem.units.graph.moving:
+            if one in env.problem.units.graph.movable:
                 expected[edge] += costs.transfer_ms[one]
     scale_ms = 10.0 ** (8.0 * observation["scale"])
     np.testing.assert_allclose(told * scale_ms, expected, rtol=1e-5)

@@ -46,7 +46,9 @@ def test_shapes_and_types_are_as_documented(padding: dict[str, int]) -> None:
     }
 
 
-@pytest.mark.parametrize("options", [{}, {"max_nodes": 7, "max_edges": 9}, {"graph": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"max_nodes": 7, "max_edges": 9}, {"observe_graph": False}]
+)
 def test_the_space_contains_every_observation(options: dict[str, Any]) -> None:
     watcher = observer(**options)
     for step in range(4):

@@ -100,7 +100,7 @@ def test_other_ids_and_options(env_id: str, kwargs: dict[str, Any]) -> None:
 def test_indices_are_restored_exactly(count: int, kind: Any) -> None:
     space = IndexBox(count, (1000,))
     indices = np.linspace(0, count, 1000).astype(np.int64)
-    restored = space.read(kind(space.share(indices)))
+    restored = space.read(kind(space.scale(indices)))
     assert np.asarray(restored).tolist() == indices.tolist()
     assert "int64" in str(restored.dtype)
 

@@ -13,12 +13,12 @@ from openvino import opset13 as ops
 
 from placement_gym.graph import (
     acyclic_submodels,
-    borders,
     extract,
+    parts,
     separate_parts,
     state_border_shapes,
 )
-from placement_gym.graph.borders import find_refused, infer_alone, is_refused
+from placement_gym.graph.parts import find_refused, infer_alone, is_refused
 from placement_gym.models import load_model
 
 
@@ -96,7 +96,7 @@ def test_submodels_that_cannot_be_inferred_go_to_the_compiler(
     def refuse(*_: object) -> None:
         raise RuntimeError("axes have to be constant")
 
-    monkeypatch.setattr(borders, "infer_alone", refuse)
+    monkeypatch.setattr(parts, "infer_alone", refuse)
     inputs = ones_of({"x": [1, 7, 16]})
     model = load_model(make_token_classifier(), inputs=inputs)
     state_border_shapes(model, separate(model, inputs))

@@ -12,7 +12,7 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.graph import OpGraph, acyclic_submodels, extract, group
-from placement_gym.graph.states import bound
+from placement_gym.graph.extraction import bound
 from placement_gym.hardware import PRESETS
 from placement_gym.models import load_model
 from placement_gym.problem.costs import analytic, operator_times, parse_schedule

@@ -23,7 +23,6 @@ from placement_gym.envs import (
     PlacementVectorEnv,
     SimulatedEnv,
     SimulatedVectorEnv,
-    check_kwargs,
     placement_env,
 )
 from placement_gym.problem import DECISIONS, LEVELS
@@ -138,12 +137,6 @@ def test_what_places_units_alone_is_refused_with_a_remedy() -> None:
     kwargs = {"schedule": "event", "decisions": list(DECISIONS)}
     with pytest.raises(UserError, match="studies save and replay placements"):
         compare("tiny", ["random"], "DevicePlacementSim-v0", env_kwargs=kwargs)
-
-
-def test_keywords_are_still_checked() -> None:
-    check_kwargs(ENV, {"decisions": DECISIONS, "schedule": "event"})
-    with pytest.raises(UserError, match="schedule"):
-        check_kwargs(ENV, {"shedule": "event"})
 
 
 def test_annealing_finds_the_best_of_all_decisions() -> None:

@@ -179,7 +179,7 @@ class Fusion:
     def __init__(self, units: Units, program: Program, costs: FusionCosts) -> None:
         # Tensors of the graph in the order of the program, with all of their readers.
         graph, self.program = units.graph, program
-        tensors = graph.moving[np.argsort(graph.moved.source, kind="stable")]
+        tensors = graph.movable[np.argsort(graph.movable_tensors.source, kind="stable")]
         self.n_readers = np.diff(graph.tensors.offsets)[tensors].astype(np.int32)
         self.costs = costs._replace(tensor_ms=np.ascontiguousarray(costs.tensor_ms[tensors]))
         # The edge of the units' graph that each reading is on, or -1 within a unit.

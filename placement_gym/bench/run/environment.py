@@ -17,7 +17,6 @@ from placement_gym.base import JsonFile, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
-    check_kwargs,
     find_env_spec,
     find_placement_env,
     not_placement,
@@ -43,9 +42,7 @@ class BenchEnv:
         Raises:
             UserError: The id or an argument is unknown or wrong.
         """
-        env_name, arguments = f"placement_gym:{env_id}", read_older(env_kwargs)
-        check_kwargs(env_name, arguments)
-        env = gym.make(env_name, **arguments)
+        env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(env_kwargs))
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)

@@ -169,7 +169,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             self.plans = propose_plans(models, devices, costs)
         else:
             self.plans = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
-        self.devices = SimulatedDevices(self.plans, pace)
         self.tables = self.plans.tables
         self.parts = list_parts(self.tables)
         self.rate, self.split = rate, trace
@@ -189,10 +188,21 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         number = (options or {}).get("trace")
         if number is None:
             number = int(self.np_random.integers(PER_SPLIT))
-        self.trace, self.request = self.make_trace(number), 0
-        self.devices.begin(self.trace, self.plans.mean_ms / self.rate)
-        self.info = dict(NO_REQUEST)
+        self.begin(self.make_trace(number))
         return self.observe(), dict(self.info)
+
+    def begin(self, trace: Trace) -> None:
+        """Begin a trace with idle devices that hold nothing."""
+        n_devices, n_stages = len(self.plans.devices), len(self.tables.device)
+        self.trace, self.request, self.info = trace, 0, dict(NO_REQUEST)
+        self.free_ms = np.zeros(n_devices)
+        self.state = State(
+            queue_ms=np.zeros(n_devices),
+            pace=np.ones(n_devices),
+            used=np.full(n_stages, -1),
+            mix=np.array(self.plans.shares),
+            gap_ms=np.array([self.plans.mean_ms / self.rate]),
+        )
 
     def make_trace(self, number: int) -> Trace:
         """The trace of a number; that of a file has other programs drawn by it."""
@@ -216,7 +226,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     def observe(self) -> Seen:
         """Observe the devices as the request arrives."""
-        self.state = self.devices.look(self.request - self.over)
+        now_ms = self.trace.arrivals_ms[self.request - self.over]
+        look(self.trace, self.pace, self.free_ms, now_ms, self.state)
         if not self.observe_load:
             self.state.pace[:] = 1.0
         return observe(self.tables, self.state, self.model)
@@ -239,7 +250,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             raise UserError("the trace is over: call reset")
         plan = int(action) if self.tables.allowed[self.model, action] else 0
         queue_ms = float(self.state.queue_ms.sum())
-        latency_ms, loaded_bytes = self.devices.serve(self.request, plan)
+        trace, used = self.trace, self.state.used
+        latency_ms, loaded_bytes = serve(
+            self.tables, trace, self.pace, self.free_ms, used, self.request, plan
+        )
         slowdown = latency_ms / float(self.tables.reference_ms[self.model])
         self.info = {
             "latency_ms": latency_ms,
@@ -250,11 +264,21 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             "refused": bool(plan != action),
             "plan": plan,
         }
+        self.update_history()
         self.request += 1
         seen = self.observe()
         if self.render_mode == "human":
             self.render()
         return seen, -float(np.log(slowdown)), False, self.over, dict(self.info)
+
+    def update_history(self) -> None:
+        """Add the request, and the time until the next one, to the recent mix and gap."""
+        mix, gap_ms, arrivals_ms = self.state.mix, self.state.gap_ms, self.trace.arrivals_ms
+        mix *= HISTORY_WEIGHT
+        mix[self.model] += 1.0 - HISTORY_WEIGHT
+        following = min(self.request + 1, len(arrivals_ms) - 1)
+        last_ms = arrivals_ms[following] - arrivals_ms[self.request]
+        gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
 
     def render(self) -> str | UInt8 | None:
         """The plans and the last request as text, or the queues as a picture."""
@@ -282,54 +306,3 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             title=f"request {self.request + 1} of {len(self.trace.models)}; {latency}",
         )
         return render_pixels(figure)
-
-
-class SimulatedDevices:
-    """Plays one trace after another.
-
-    Args:
-        plans: The plans.
-        pace: See ``OnlineEnv``.
-    """
-
-    def __init__(self, plans: PlanTable, pace: float) -> None:
-        self.plans, self.tables, self.pace = plans, plans.tables, pace
-
-    def begin(self, trace: Trace, gap_ms: float) -> None:
-        """Begin a trace with idle devices that hold nothing.
-
-        Args:
-            trace: The trace.
-            gap_ms: Expected time between two requests.
-        """
-        n_devices, n_stages = len(self.plans.devices), len(self.tables.device)
-        self.trace, self.free_ms = trace, np.zeros(n_devices)
-        self.state = State(
-            np.zeros(n_devices),
-            np.ones(n_devices),
-            np.full(n_stages, -1),
-            np.array(self.plans.shares),
-            np.array([gap_ms]),
-        )
-
-    def look(self, request: int) -> State:
-        """The devices as a request arrives."""
-        look(self.trace, self.pace, self.free_ms, self.trace.arrivals_ms[request], self.state)
-        return self.state
-
-    def serve(self, request: int, plan: int) -> tuple[float, float]:
-        """Run a request by a plan of its model.
-
-        Returns:
-            Its latency in ms, and bytes of weights that were loaded.
-        """
-        trace, mix, gap_ms = self.trace, self.state.mix, self.state.gap_ms
-        ms, loaded_bytes = serve(
-            self.tables, trace, self.pace, self.free_ms, self.state.used, request, plan
-        )
-        mix *= HISTORY_WEIGHT
-        mix[trace.models[request]] += 1.0 - HISTORY_WEIGHT
-        following = min(request + 1, len(trace.models) - 1)
-        last_ms = trace.arrivals_ms[following] - trace.arrivals_ms[request]
-        gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
-        return ms, loaded_bytes

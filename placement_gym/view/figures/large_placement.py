@@ -7,8 +7,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from placement_gym.base import FloatArray, IntArray, escape_figure_text
-from placement_gym.graph import assign_layers
 from placement_gym.problem import Problem
+from placement_gym.view import assign_layers
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 COLUMNS = 40

@@ -11,8 +11,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from placement_gym.base import FloatArray, IntArray, escape_figure_text
-from placement_gym.graph import Layout, OpGraph, lay_out
+from placement_gym.graph import OpGraph
 from placement_gym.problem import Problem
+from placement_gym.view import Layout, lay_out
 from placement_gym.view.figures.labels import add_key, add_names
 from placement_gym.view.figures.large_placement import draw_large_placement
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN

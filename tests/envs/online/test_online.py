@@ -19,7 +19,6 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from placement_gym.base import UserError
 from placement_gym.envs.online import OnlineEnv, PlanStage, PlanTable, ServingPlan
-from placement_gym.envs.online.env import SimulatedDevices
 from placement_gym.envs.online.kernel import Trace, find_end, find_work, look_ahead, play
 from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule, play_anew
@@ -47,9 +46,9 @@ def simulate(
     table: PlanTable, arrivals_ms: list[float], models: list[int], plans: Sequence[int]
 ) -> list[float]:
     """Latencies of requests by plans."""
-    devices = SimulatedDevices(table, 2.0)
-    devices.begin(Trace(np.array(arrivals_ms), np.array(models), np.full((2, 1), np.inf)), 10.0)
-    return [devices.serve(*one)[0] for one in enumerate(plans)]
+    env = OnlineEnv(plans=table)
+    env.begin(Trace(np.array(arrivals_ms), np.array(models), np.full((2, 1), np.inf)))
+    return [env.step(number)[4]["latency_ms"] for number in plans]
 
 
 def test_text_shows_the_plans_and_the_last_request() -> None:
@@ -105,10 +104,8 @@ def test_latencies_of_requests_are_those_worked_out_by_hand(
 def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
     for plans in product((0, 1), (0, 1), (0, 1, 2)):
         env = OnlineEnv(plans=table)
-        env.reset(seed=0)
         quiet = np.full((2, 1), np.inf)
-        env.trace = Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), quiet)
-        env.devices.begin(env.trace, 10.0)
+        env.begin(Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), quiet))
         env.step(plans[0])
         seen, *_ = env.step(plans[1])
         ms = env.step(plans[2])[4]["latency_ms"]
@@ -118,9 +115,7 @@ def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
 def test_weights_that_a_plan_displaces_are_seen(table: PlanTable) -> None:
     # The GPU holds a's weights, 60 of 100; it has to drop them for b's, not for the split's.
     env = OnlineEnv(plans=table)
-    env.reset(seed=0)
-    env.trace = Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), np.full((2, 1), np.inf))
-    env.devices.begin(env.trace, 10.0)
+    env.begin(Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), np.full((2, 1), np.inf)))
     first, *_ = env.step(1)
     second, *_ = env.step(1)
     mean_ms, share = table.tables.reference_ms.mean(), env.parts["mix"].start

@@ -1,4 +1,4 @@
-"""Observations of one unit in a few numbers for each device, as stock policies learn from."""
+"""Observations before a unit is placed: the whole graph, or a few numbers for each device."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from gymnasium import spaces
 
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import Float32Array, FloatArray, IntArray
+from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.scaling import IndexBox
 from placement_gym.solvers import Tasks
 
 COLUMNS = ("own", "incoming", "outgoing", "total", "near", "finish", "producer", "memory")
@@ -17,6 +19,35 @@ FINENESS = 10.0
 """Times are in tenths of a mean unit's. Chosen because a median saving is then about one."""
 FULL = 2.0
 """Largest share of a limit that is seen, and that of devices that cannot run the unit."""
+
+
+def observe_unit(
+    observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
+) -> Observation:
+    """The observation of ``PerUnitEnv`` before a unit is placed, or several at once.
+
+    Args:
+        observer: That of the environment.
+        assignment: (n_units,) the placement so far, or (k, n_units) placements.
+        current: The unit to place, or the number of units at the end.
+        start_ms: Start of each unit, in the same shape; None where no schedule is known.
+    """
+    *several, n_units = assignment.shape
+    visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)
+    visited[..., :current] = 1
+    start = np.zeros(visited.shape, dtype=np.float32)
+    if start_ms is not None:
+        latest = start_ms.max(axis=-1, keepdims=True)
+        start[..., :n_units] = start_ms / np.where(latest == 0.0, 1.0, latest)
+    units = IndexBox(observer.n_nodes, (1,))
+    observe = observer.observe_batch if several else observer.observe
+    return {
+        **observe(assignment, current),
+        "step": units.scale(np.full((*several, 1), current)),
+        "current_unit": units.scale(np.full((*several, 1), min(current, n_units - 1))),
+        "visited": visited,
+        "start": start,
+    }
 
 
 class FlatUnits:

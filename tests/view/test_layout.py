@@ -7,7 +7,7 @@ from graphs import chain, op_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_gym.graph import lay_out
+from placement_gym.view import lay_out
 
 EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement_gym.base import FloatArray, IntArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.submodels import earliest_levels
+from placement_gym.graph import OpGraph, earliest_levels
 
 MAX_BENDS = 20_000
 """Longer edges of larger graphs run straight."""

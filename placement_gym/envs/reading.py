@@ -1,4 +1,4 @@
-"""Sizes of observations: a model takes those that it was trained with."""
+"""Reading observations: indices, and sizes, of which a model takes those of its training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_gym.base import UserError
-from placement_gym.envs.scaling import IndexBox
+from placement_gym.envs.scaling import GRAPH_IDS, IndexBox, read_indices
 
 Sizes = dict[str, int]
 KEYS = {"max_nodes": "node_mask", "max_edges": "edge_mask", "max_devices": "room"}
 """Argument of ``gym.make`` -> key of an observation that has this size."""
+
+
+def read_graph_id(observation: Mapping[str, Any]) -> Any:
+    """The (..., 1) int64 keys of ``graph_table()`` for an observation or a batch of them."""
+    return read_indices(observation["graph_id"], GRAPH_IDS)
+
+
+def read_current_unit(observation: Mapping[str, Any]) -> Any:
+    """The (..., 1) int64 index of the unit that an action places, of ``PerUnitEnv``."""
+    return read_indices(observation["current_unit"], observation["visited"].shape[-1])
+
+
+def edge_index(observation: Mapping[str, Any]) -> Any:
+    """The producer and consumer of each edge, as PyTorch Geometric takes them.
+
+    Args:
+        observation: Of an environment with ``observe_graph=True``, or a batch; arrays or tensors.
+
+    Returns:
+        (..., 2, E) int64 indices of units, an array or a tensor as the observation; ``edge_mask``
+        is 1 where there is an edge.
+    """
+    return read_indices(observation["edges"], observation["node_mask"].shape[-1])
 
 
 def read_sizes(observed: Any) -> Sizes:

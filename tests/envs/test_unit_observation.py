@@ -19,9 +19,9 @@ from placement_gym import load_model
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import FloatArray, UserError
 from placement_gym.envs import DevicePlacementEnv, PerUnitEnv, play_episode
-from placement_gym.envs.flat_units import COLUMNS, FINENESS, FlatUnits
+from placement_gym.envs.unit_observation import COLUMNS, FINENESS, FlatUnits
 from placement_gym.hardware import DeviceSpec
-from placement_gym.problem.costs import PRESETS
+from placement_gym.problem.costs import PRESETS, CostTable
 
 BY_UNIT = "DevicePlacementPerUnitSim-v0"
 SCALE_MS = float(np.mean(UNIT_MS)) / FINENESS
@@ -29,8 +29,8 @@ LIMITS = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.3}]
 MEASURED = "DevicePlacementPerUnit-v0"
 
 
-def flat(backend: Any = None, **kwargs: Any) -> PerUnitEnv:
-    base = DevicePlacementEnv(backend or diamond_backend())
+def flat(backend: Any = None, costs: CostTable | None = None, **kwargs: Any) -> PerUnitEnv:
+    base = DevicePlacementEnv(backend or diamond_backend(), costs=costs)
     return PerUnitEnv(base, **{"observe": "flat", **kwargs})
 
 
@@ -129,9 +129,8 @@ def test_own_and_incoming_times_add_up_to_a_serial_latency() -> None:
 
 
 def test_only_the_last_placement_is_evaluated() -> None:
-    fake, problem = FakeBackend(), diamond_problem()
-    twin = SimulatedBackend(problem, diamond_costs(problem))
-    env = flat(fake, twin=twin)
+    fake = FakeBackend()
+    env = flat(fake, diamond_costs(fake.problem))
     _, info = env.reset()
     assert info["speedup_vs_best_single"] == 1.0
     rewards = [env.step(device)[1] for device in (1, 0, 1, 0)]

@@ -1,9 +1,8 @@
-"""Keywords that ``gym.make`` takes for an environment, checked before anything is made."""
+"""Registered environments: which of them place the units of one problem."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -11,41 +10,13 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.base import UserError, raise_interrupt, unknown_name
-from placement_gym.envs.by_unit import measured_per_unit, simulated_per_unit
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.simulated_env import SimulatedEnv
 
-ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
-    measured_per_unit: MeasuredEnv,
-    simulated_per_unit: SimulatedEnv,
-}
-"""The environment that takes the other keywords of an entry point."""
-MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
-"""Keywords of ``gym.make`` itself."""
 OWN_IDS = "DevicePlacement"
 """Prefix of the ids of this package."""
 PLACEMENT_CLASSES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
 """Bases of the classes that may be the entry point of a placement environment."""
-
-
-def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword, or make another thing.
-
-    Args:
-        env_id: Id of a registered environment, with or without ``"module:"`` before it.
-        kwargs: Further arguments of ``gym.make``; their values are not checked.
-
-    Raises:
-        UserError: The id or a keyword is unknown, and the message suggests the nearest one; or the
-            id is not that of a placement environment.
-    """
-    creator = find_creator(find_env_spec(env_id))
-    keywords = None if creator is None else accepted_keywords(creator)
-    for key in kwargs:
-        if keywords is not None and key not in keywords:
-            raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, keywords)
 
 
 def find_env_spec(env_id: str) -> EnvSpec:
@@ -107,16 +78,3 @@ def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
     except (ImportError, AttributeError, gym.error.Error) as error:
         raise_interrupt(error)
         return None
-
-
-def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
-    """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
-    parameters = inspect.signature(creator).parameters.values()
-    keywords = {
-        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    if len(keywords) == len(parameters):
-        return keywords | MAKE_KEYWORDS
-    env = ENV_OF_ENTRY_POINT.get(creator)
-    inner_keywords = None if env is None else accepted_keywords(env)
-    return None if inner_keywords is None else keywords | inner_keywords

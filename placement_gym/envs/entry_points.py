@@ -1,0 +1,121 @@
+"""What ``gym.make`` and ``gym.make_vec`` call to measure or simulate: unit by unit, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from placement_gym.base import BoolArray, FloatArray, IntArray, check_integer
+from placement_gym.envs.measured_env import MeasuredEnv
+from placement_gym.envs.observation import Observation
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs.vector import PlacementVectorEnv
+
+
+def measured_per_unit(
+    start: str | None = None,
+    reward: str | None = None,
+    observe: str = "graph",
+    final_reward: str = "log_speedup",
+    **kwargs: Any,
+) -> PerUnitEnv:
+    """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
+
+    Args:
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
+        observe: See ``PerUnitEnv``.
+        final_reward: The [reward](env.py#rewards) that ``reward="final"`` pays.
+        kwargs: As for [DevicePlacement-v0](env.py#arguments), where ``observe="flat"`` and
+            ``reward="saving"`` need ``costs="profiled"``; or simulated as for
+            [DevicePlacementSim-v0](simulated_env.py#arguments).
+    """
+    return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start, reward, observe)
+
+
+def simulated_per_unit(
+    start: str | None = None,
+    reward: str | None = None,
+    observe: str = "graph",
+    final_reward: str = "log_speedup",
+    **kwargs: Any,
+) -> PerUnitEnv:
+    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
+
+    Args:
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
+        observe: See ``PerUnitEnv``.
+        final_reward: The reward of ``DevicePlacementSim-v0`` that ``reward="final"`` pays.
+        kwargs: As for ``SimulatedEnv``.
+    """
+    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)
+
+
+# skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.
+class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
+    """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
+
+    The placements of a step are measured one after another, each with the same compiled reference
+    device, and the devices are measured alone once, when it is made.
+
+    Args:
+        num_envs: Placements per step.
+        max_episode_steps: See ``PlacementVectorEnv``.
+        kwargs: As for ``MeasuredEnv``.
+
+    Raises:
+        ValueError: ``num_envs`` is not a positive integer, or an argument of ``MeasuredEnv`` is
+            wrong.
+    """
+
+    def __init__(
+        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+    ) -> None:
+        check_integer("num_envs", num_envs, 1)
+        super().__init__(MeasuredEnv(**kwargs), num_envs, max_episode_steps=max_episode_steps)
+
+
+class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
+    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
+
+    Latencies, rewards, observations and noise are those of k single environments with the same
+    seeds.
+
+    Args:
+        num_envs: Placements per step.
+        max_episode_steps: See ``PlacementVectorEnv``.
+        kwargs: As for ``SimulatedEnv``.
+
+    Raises:
+        ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
+            wrong.
+    """
+
+    def __init__(
+        self, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+    ) -> None:
+        env = SimulatedEnv(**kwargs)
+        super().__init__(env, num_envs, max_episode_steps=max_episode_steps)
+        self.exact = env.exact
+        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Seed the noise of each environment; None leaves a generator unchanged."""
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                self.noise_rngs[i] = np.random.default_rng(seed)
+
+    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        """As ``PlacementVectorEnv.evaluate_rows``, with noise as a single environment has it."""
+        latency_ms, feasible = self.exact.evaluate_batch_exactly(rows)
+        if self.exact.noise:
+            for i in np.flatnonzero(feasible):
+                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
+                latency_ms[i] *= np.exp(noise)
+        return latency_ms, feasible
