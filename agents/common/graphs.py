@@ -38,7 +38,6 @@ with warnings.catch_warnings():
     from torch_geometric.nn import GINConv as GINConv
     from torch_geometric.nn import InstanceNorm
     from torch_geometric.nn import NNConv as NNConv
-    from torch_geometric.nn import global_mean_pool as global_mean_pool
     from torch_geometric.utils import degree as degree
     from torch_geometric.utils import scatter as scatter
     from torch_geometric.utils import to_dense_batch
@@ -102,11 +101,7 @@ class GraphBatch:
 
     @property
     def device_tables(self) -> DeviceTables:
-        """Limits, times and links.
-
-        Raises:
-            UserError: They are not observed.
-        """
+        """Limits, times and links."""
         if self.tables is None:
             raise UserError(
                 "the policy reads devices, and its graphs have none: make the "
@@ -221,9 +216,6 @@ class Graphs:
 
         Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
         would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
-
-        Raises:
-            UserError: A graph has changed, or indices are no longer whole numbers.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)

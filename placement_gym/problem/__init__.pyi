@@ -11,7 +11,7 @@ from .decisions import ActionLayout as ActionLayout
 from .decisions import Choices as Choices
 from .decisions import check_placement_alone as check_placement_alone
 from .free_memory import free_memory_mask as free_memory_mask
-from .free_memory import mask_by_room as mask_by_room
+from .free_memory import find_fitting_devices as find_fitting_devices
 from .patterns import MAX_CELLS as MAX_CELLS
 from .patterns import Interval as Interval
 from .patterns import cut_grid as cut_grid
