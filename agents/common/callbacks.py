@@ -101,9 +101,8 @@ class BestPlacementCallback(BaseCallback):
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
         if self.speedups:
-            self.logger.record(
-                "placement/mean_speedup", float(np.exp(np.log(self.speedups).mean()))
-            )
+            mean = float(np.exp(np.log(self.speedups).mean()))
+            self.logger.record("placement/mean_speedup", mean)
         feasible = np.stack(self.feasible)
         if self.sources:
             self.logger.record("placement/feasible", float(feasible.mean()))

@@ -175,10 +175,6 @@ class Graphs:
         """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
 
         Graphs are in ascending order of ``graph_id``.
-
-        Raises:
-            MissingGraphError: Neither the table nor the observation holds the graph.
-            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
         """
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from inspect import Parameter, signature
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -138,13 +137,8 @@ class LearnedAgent:
     def list_options(self) -> dict[str, Option]:
         """All options with the defaults of the preset "rl", those of the algorithm last."""
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
-        own, options = read_options(self.__call__), dict[str, Option]()
-        # an algorithm with **kwargs passes them on: it has the arguments of its base, too
-        for algorithm in (one for one in self.algorithm.__mro__ if "__init__" in vars(one)):
-            options = {**read_options(algorithm, settings), **options}
-            parameters = signature(algorithm).parameters.values()
-            if Parameter.VAR_KEYWORD not in [parameter.kind for parameter in parameters]:
-                break
+        own, base = read_options(self.__call__), read_options(REINFORCE, settings)
+        options = {**base, **read_options(self.algorithm, settings)}
         options = {name: one for name, one in options.items() if name not in self.algorithm.unused}
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")

@@ -211,9 +211,8 @@ class REINFORCE(OnPolicyAlgorithm):
         """(n_steps, n_envs) baseline of each return."""
         if self.baseline == "none":
             return np.zeros_like(returns)
-        if self.baseline == "moving_average":
-            return self.averages(returns, np.zeros_like(keys))
-        averages = self.averages(returns, keys)
+        moving = self.baseline == "moving_average"
+        averages = self.averages(returns, np.zeros_like(keys) if moving else keys)
         if self.baseline == "leave_one_out":
             return baselines.leave_one_out(returns, keys, averages)
         return averages
@@ -227,11 +226,7 @@ class REINFORCE(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """See SB3; on small graphs with one torch thread, which is faster there.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """See SB3; on small graphs with one torch thread, which is faster there."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         # SB3 keeps no callback from one call to the next: this one continues from `best`.
         self.keeper, others = BestPlacementCallback(), callback
@@ -274,11 +269,7 @@ class REINFORCE(OnPolicyAlgorithm):
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
-        """See SB3, and ``agents.load``.
-
-        Raises:
-            UserError: The file is of another algorithm, or the environment has other sizes.
-        """
+        """See SB3, and ``agents.load``."""
         saved: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
         _, _, name = saved.get("algorithm", "").partition(":")
         if name and name != cls.__qualname__:
