@@ -192,7 +192,7 @@ class GraphPolicy:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, ...) actions."""
         distribution, values = self.decide_within(obs, action_masks)
-        actions = actions.view(len(values), -1)
+        actions = actions.reshape(len(values), -1)
         likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
