@@ -108,11 +108,9 @@ class LearnedAgent:
         chosen, stepping = self.presets[preset], envs or {}
         for name in stepping:
             check_choice("an option of envs", name, self.rollouts.settings)
-        if isinstance(env, VecEnv):
-            bases = find_bases(env)
-        else:
-            several = env if isinstance(env, list | tuple) else [env]
-            bases = [placement_env(one, self.policy.joint) for one in several]
+        several, joint = env if isinstance(env, list | tuple) else [env], self.policy.joint
+        is_vector = isinstance(env, VecEnv)
+        bases = find_bases(env) if is_vector else [placement_env(one, joint) for one in several]
         options, arguments = asdict(chosen.policy), {"device": "cpu", **chosen.algorithm}
         if any(base.backend.limits_weights and not base.repair for base in bases):
             for name, value in chosen.scarce.items():

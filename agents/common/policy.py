@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from inspect import signature
@@ -80,7 +80,17 @@ class GraphPolicy:
         optimizer_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.check_options(options)
+        # Algorithms fill in what has no default, and `use_sde`.
+        known = {**signature(GraphPolicy).parameters, **signature(type(self)).parameters}
+        own = {name for name, one in known.items() if one.default is not one.empty} - {"use_sde"}
+        names = sorted(own.union(field.name for field in fields(self.Options)))
+        for name in sorted(set(options) - set(names)):
+            if name in signature(MultiInputActorCriticPolicy).parameters:
+                raise UserError(
+                    f"{type(self).__name__} has no option {name}, as it has networks for graphs: "
+                    f"use one of {', '.join(names)}; or 'MultiInputPolicy', which has {name}"
+                )
+            raise unknown_name(f"an option of {type(self).__name__}", name, names)
         self.options = self.Options(**options)
         check_plain_fields(self.options, MAY_BE_ZERO, shares=("dropout",))
         self.table, self.has_critic = graphs, critic
@@ -91,21 +101,6 @@ class GraphPolicy:
             optimizer_class=optimizer_class,
             optimizer_kwargs=optimizer_kwargs,
         )
-
-    @classmethod
-    def check_options(cls, options: Iterable[str]) -> None:
-        """Raise a ``UserError`` that lists the policy's options unless it has all of these."""
-        # Algorithms fill in what has no default, and `use_sde`.
-        known = {**signature(GraphPolicy).parameters, **signature(cls).parameters}
-        own = {name for name, one in known.items() if one.default is not one.empty} - {"use_sde"}
-        names = sorted(own.union(field.name for field in fields(cls.Options)))
-        for name in sorted(set(options) - set(names)):
-            if name in signature(MultiInputActorCriticPolicy).parameters:
-                raise UserError(
-                    f"{cls.__name__} has no option {name}, as it has networks for graphs: use one "
-                    f"of {', '.join(names)}; or 'MultiInputPolicy', which has {name}"
-                )
-            raise unknown_name(f"an option of {cls.__name__}", name, names)
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
@@ -130,6 +125,16 @@ class GraphPolicy:
     def set_graphs(self, graphs: GraphTable) -> None:
         """Replace the policy's graphs."""
         self.table, self.graphs = graphs, Graphs(graphs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """See PyTorch; raises a ``UserError`` for weights of other sizes, as of other features."""
+        try:
+            return super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
+            remedy = "train it again, or load it with the version of placement-gym that saved it"
+            raise UserError(f"it was saved with other features: {remedy}") from error
 
     def predict(
         self: Any,

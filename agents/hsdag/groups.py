@@ -1,8 +1,7 @@
 """Groups of units that are placed together (HSDAG, 2.4, 2.5; Graph Parsing Networks).
 
-First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z' that
-they move in an episode. Each step of an episode is parsed once, by the weights that sample
-placements: in the updates, the likelihood of a placement may change with the weights alone.
+First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z'. Each
+step of an episode is parsed once: in updates a likelihood may change with the weights alone.
 """
 
 from __future__ import annotations

@@ -150,9 +150,10 @@ class BestOfK:
 
     def export(self, about: str = "") -> ListPolicy:
         """The policy, its numbers rounded."""
+        layers: list[Any] = [self.net[0], self.net[2]]
         weights = [
             np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
-            for layer in (self.net[0], self.net[2])
+            for layer in layers
         ]
         arrays = (self.shift, self.scale, *weights)
         rounded = [round_significant(array, DIGITS).tolist() for array in arrays]
