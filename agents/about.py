@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("rl", "paper")
+SERIAL, LIST, LOAD = ("serial",), ("list",), ("load",)
 
 
 class About(NamedTuple):
@@ -25,19 +26,19 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its option ``preset`` may name.
         model: Schedules that its own model of a latency holds for; empty if it has none, so
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.
         pools: Whether it places well where devices share memory that is too small for the model.
+        settings: What its option ``preset`` may name.
     """
 
     kind: str
     line: str
-    settings: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     optimum: str = ""
     pools: bool = True
+    settings: tuple[str, ...] = ()
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -67,69 +68,64 @@ ABOUT: dict[str, About] = {
     "greedy": About(
         SOLVER,
         "unit by unit: the least own time and transfers of inputs, or the earliest finish",
-        model=("serial", "list"),
+        ("serial", "list"),
     ),
-    "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
-    "critical-path": About(
-        SOLVER, "list scheduling: the critical path on one device", model=("list",)
-    ),
-    "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory", model=("list",)),
+    "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", LIST),
+    "critical-path": About(SOLVER, "list scheduling: the critical path on one device", LIST),
+    "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory", LIST),
     "min-cut": About(
         SOLVER,
         "the optimum of two devices without memory limits",
-        model=("serial",),
-        optimum="two devices without memory limits or costs of submodels",
+        SERIAL,
+        "two devices without memory limits or costs of submodels",
         pools=False,
     ),
     "milp": About(
         SOLVER,
         "the optimum of serial schedules, with memory limits",
-        model=("serial",),
-        optimum="any devices and memory limits, within its time limit",
+        SERIAL,
+        "any devices and memory limits, within its time limit",
     ),
     "dp": About(
         SOLVER,
         "the best contiguous pipeline, for throughput",
-        model=("load",),
-        optimum="stages that are contiguous",
+        LOAD,
+        "stages that are contiguous",
         pools=False,
     ),
-    "dpl": About(
-        SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
-    ),
+    "dpl": About(SOLVER, "the best pipeline along one order, for throughput", LOAD, pools=False),
     "pipedream": About(
-        SOLVER,
-        "PipeDream's partitioner without replication, for throughput",
-        model=("load",),
-        pools=False,
+        SOLVER, "PipeDream's partitioner without replication, for throughput", LOAD, pools=False
     ),
-    "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", model=("load",)),
-    "model-per-device": About(
-        SOLVER, "whole models of several on devices, for throughput", model=("load",)
-    ),
+    "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", LOAD),
+    "model-per-device": About(SOLVER, "whole models of several on devices, for throughput", LOAD),
     "max-load": About(
         SOLVER,
         "the best split by a mixed-integer program, contiguous or not, for throughput",
-        model=("load",),
-        optimum="any split, or any of contiguous devices, within its time limit",
+        LOAD,
+        "any split, or any of contiguous devices, within its time limit",
     ),
-    "greedy-fill": About(
-        SOLVER, "fills accelerators that are called like functions", model=("calls",)
-    ),
+    "greedy-fill": About(SOLVER, "fills accelerators that are called like functions", ("calls",)),
     "list-policy": About(LEARNED, "list schedules, weighted by a policy trained on other graphs"),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "graph-groups": About(
         LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
     ),
-    "hsdag": About(LEARNED, "learns which units to place together, and where", FORMS),
-    "placeto": About(LEARNED, "moves one unit a step", FORMS),
+    "hsdag": About(LEARNED, "learns which units to place together, and where", settings=FORMS),
+    "placeto": About(LEARNED, "moves one unit a step", settings=FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
-    "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
-    "hdp": About(LEARNED, "groups the units and places the groups by a recurrent network", FORMS),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
-    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS),
+    "rnn": About(LEARNED, "places one unit after another by a recurrent network", settings=FORMS),
+    "hdp": About(
+        LEARNED, "groups the units and places the groups by a recurrent network", settings=FORMS
+    ),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", settings=FORMS),
+    "gdp": About(
+        LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", settings=FORMS
+    ),
     "gcn": About(LEARNED, "two graph convolutions: the baseline for GO"),
-    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
+    "doppler": About(
+        LEARNED, "one policy chooses the next unit, another its device", settings=FORMS
+    ),
 }
 
 

@@ -27,8 +27,7 @@ def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
 
     Raises:
         FileNotFoundError: There is no such file.
-        UserError: It is not of an algorithm of this package, its weights do not fit, or the
-            environment has other sizes.
+        UserError: It is not of an algorithm of this package, or the environment has other sizes.
     """
     module, _, name = read_algorithm(path).partition(":")
     try:

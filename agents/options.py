@@ -9,10 +9,7 @@ from typing import Any, NamedTuple
 
 from placement_gym.base import UserError, suggest
 
-GIVEN = {
-    *("self", "env", "seed"),
-    *("args", "kwargs", "settings", "policy_kwargs", "_init_setup_model"),
-}
+GIVEN = {"self", "env", "seed", "args", "kwargs", "settings", "policy_kwargs", "_init_setup_model"}
 """Parameters that ``agents.make`` or SB3 fills in."""
 OTHER_NAMES = {
     "lr": "learning_rate",
@@ -44,12 +41,7 @@ def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
 def read_options(
     function: Callable[..., Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Option]:
-    """The parameters of a function or class, and the meanings in its docstring.
-
-    Args:
-        function: The function.
-        defaults: Values that take the place of its own.
-    """
+    """The parameters of a function, with its own or these defaults, and what its docstring says."""
     lines = (inspect.getdoc(function) or "").replace("``", "").partition("Args:\n")[2]
     meanings: dict[str, str] = {}
     name = ""

@@ -1,5 +1,6 @@
 from .baselines import is_tied as is_tied
 from .baselines import leave_one_out as leave_one_out
+from .baselines import normalize as normalize
 from .callbacks import read_decisions as read_decisions
 from .callbacks import warn_nothing_fits as warn_nothing_fits
 from .devices import COLUMNS as COLUMNS
@@ -11,6 +12,7 @@ from .distribution import PlacementMemory as PlacementMemory
 from .distribution import UnitCategorical as UnitCategorical
 from .distribution import first_keep as first_keep
 from .distribution import intersect_followers as intersect_followers
+from .distribution import sample_devices as sample_devices
 from .encoder import Conv as Conv
 from .encoder import Encoder as Encoder
 from .encoder import make_perceptron as make_perceptron
@@ -27,13 +29,12 @@ from .graphs import LRUCache as LRUCache
 from .graphs import MissingGraphError as MissingGraphError
 from .graphs import NNConv as NNConv
 from .graphs import TensorDict as TensorDict
-from .graphs import global_mean_pool as global_mean_pool
 from .graphs import restore as restore
 from .graphs import scatter as scatter
 from .make import SB3_ADAM as SB3_ADAM
 from .make import LearnedAgent as LearnedAgent
 from .make import Preset as Preset
-from .make import lacks_repair as lacks_repair
+from .make import make_preset as make_preset
 from .policy import Decision as Decision
 from .policy import GraphPolicy as GraphPolicy
 from .policy import UnitPolicy as UnitPolicy
@@ -50,4 +51,3 @@ from .vec_env import vectorize as vectorize
 from .weights import load_weights as load_weights
 from .weights import read_safetensors as read_safetensors
 from .weights import save_weights as save_weights
-from .weights import write_safetensors as write_safetensors

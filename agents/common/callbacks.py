@@ -101,9 +101,8 @@ class BestPlacementCallback(BaseCallback):
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
         if self.speedups:
-            self.logger.record(
-                "placement/mean_speedup", float(np.exp(np.log(self.speedups).mean()))
-            )
+            mean = float(np.exp(np.log(self.speedups).mean()))
+            self.logger.record("placement/mean_speedup", mean)
         feasible = np.stack(self.feasible)
         if self.sources:
             self.logger.record("placement/feasible", float(feasible.mean()))
@@ -120,14 +119,7 @@ class BestPlacementCallback(BaseCallback):
 def read_decisions(
     env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
 ) -> IntArray:
-    """The (width,) decisions that environment ``i`` has evaluated in a step of all.
-
-    Args:
-        env: All environments.
-        observation: Of the step: where an episode has ended, of the beginning of the next.
-        infos: Of the step.
-        i: Index of the environment.
-    """
+    """The (width,) decisions that environment ``i`` has evaluated in a step of all of them."""
     if not isinstance(env.observation_space, spaces.Dict):
         row: IntArray = env.get_attr("best", i)[0][1]
         return row
@@ -167,18 +159,18 @@ def warn_nothing_fits(
     n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
 ) -> None:
     """Warn that a whole rollout is infeasible, with a remedy."""
-    reason, by_memory, repairs = "", True, False
-    if base is not None and row is not None:
-        reason = base.backend.infeasibility(row)
-        by_memory, repairs = bool(base.backend.excess_shares(row[None])[0] > 0.0), base.repair
-    # repair helps against memory alone, and only if it is off
-    remedy = (
-        "make the environment with repair=True, which evaluates the nearest feasible placement "
-        "instead; without it, rewards only reflect the number of excess bytes"
+    reason, remedy = (
+        "",
+        (
+            "make the environment with repair=True, which evaluates the nearest feasible placement "
+            "instead; without it, rewards only reflect the number of excess bytes"
+        ),
     )
-    if repairs:
-        remedy = "repair does not help: give devices more memory"
-    if not by_memory:
-        remedy = "look at info['error'] of placements in this environment"
-    because = f" ({reason})" if reason else ""
-    warn_user(f"none of {n_placements} placements of a rollout is feasible{because}: {remedy}")
+    if base is not None and row is not None:
+        reason = f" ({found})" if (found := base.backend.infeasibility(row)) else ""
+        # repair helps against memory alone, and only if it is off
+        if base.backend.excess_shares(row[None])[0] <= 0.0:
+            remedy = "look at info['error'] of placements in this environment"
+        elif base.repair:
+            remedy = "repair does not help: give devices more memory"
+    warn_user(f"none of {n_placements} placements of a rollout is feasible{reason}: {remedy}")

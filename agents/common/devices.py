@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from agents.common.graphs import MAX_ENTRIES, GraphBatch
-from placement_gym.problem import mask_by_room
+from placement_gym.problem import find_fitting_devices
 
 ROUNDING = 1e-6
 """Share of the model's bytes that is kept free: observations round shares to float32, whose
@@ -44,11 +44,7 @@ TINY = 1e-9
 
 @lru_cache(maxsize=MAX_ENTRIES)
 def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
-    """(n, D, F) float32 features of the nodes on each device.
-
-    Raises:
-        UserError: Devices are not observed.
-    """
+    """(n, D, F) float32 features of the nodes on each device."""
     _ = graphs.device_tables
     return torch.cat([describe_graph(graphs, graph) for graph in range(len(graphs.ids))])
 
@@ -93,17 +89,10 @@ def squash(value: Tensor) -> Tensor:
 
 
 def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Tensor, Tensor]:
-    """Rank units on each device by the time that it saves per byte, as a knapsack is filled.
+    """(n, D) bytes of the units that save more time per byte, and share of those that save less.
 
     Time is saved against the fastest device without a limit, or the slowest if all have one.
-
-    Args:
-        ms: (n, D) times.
-        unit_bytes: (n,) bytes.
-        is_unlimited: (n, D) bool, devices without a limit that run the unit.
-
-    Returns:
-        (n, D) bytes of the units that save more, and the share of those that save less.
+    ``is_unlimited``: (n, D) bool, devices without a limit that run the unit.
     """
     alternative_ms = ms.masked_fill(~is_unlimited, torch.inf).amin(dim=1)
     alternative_ms = torch.where(alternative_ms.isfinite(), alternative_ms, ms.amax(dim=1))
@@ -149,11 +138,7 @@ class FreeMemory:
 
     @classmethod
     def from_batch(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
-        """The free memory where places are the padded units of the (B,) graph of each row.
-
-        Raises:
-            UserError: The graphs do not hold the limits of devices.
-        """
+        """The free memory where places are the padded units of the (B,) graph of each row."""
         tables = graphs.device_tables
         place_bytes = graphs.pad(tables.unit_bytes[:, None])[..., 0]
         limit, has_limit = tables.devices[..., 0].double(), tables.devices[..., 1] > 0
@@ -201,6 +186,6 @@ class FreeMemory:
 
 
 def mask_places(supported: Tensor, free_bytes: Tensor) -> Tensor:
-    """(..., D) bool, see ``mask_by_room``, of tensors."""
-    mask = mask_by_room(supported.cpu().numpy(), free_bytes.cpu().numpy())
+    """(..., D) bool, see ``find_fitting_devices``, of tensors."""
+    mask = find_fitting_devices(supported.cpu().numpy(), free_bytes.cpu().numpy())
     return torch.from_numpy(mask).to(free_bytes.device)

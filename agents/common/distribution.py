@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -14,24 +14,17 @@ FORBIDDEN = -1e9
 infinity p log p and its gradient stay finite."""
 
 
-class Likelihood(Protocol):
-    """The likelihood of (B, N) chosen devices."""
-
-    def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) joint log-probability of (B, N) devices."""
-
-    def entropy(self) -> Tensor:
-        """(B,) entropy of the distribution."""
-
-
 class DeviceDistribution(Protocol):
     """A distribution of the devices of all units of a batch."""
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, N) sampled devices, or the most likely ones."""
 
-    def conditioned_on(self, actions: Tensor) -> Likelihood:
-        """The likelihood of (B, N) devices, each conditioned on those chosen before it."""
+    def conditioned_on(self, actions: Tensor) -> Any:
+        """The likelihood of (B, N) devices, each conditioned on those chosen before it.
+
+        It has ``log_prob(actions)`` and ``entropy()``, both (B,).
+        """
 
     def restricted_to(self, allowed: Tensor) -> DeviceDistribution:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
@@ -73,14 +66,14 @@ class UnitCategorical:
         return self.state_log_probs[self.row]
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) log-probability of each unit's device, whether the unit decides or not."""
+        """(B, N) log-probability of each unit's device, 0 where a unit does not decide."""
         units = torch.arange(actions.shape[1], device=actions.device)
-        return self.state_log_probs[self.row[:, None], units, actions.long()]
+        log_probs = self.state_log_probs[self.row[:, None], units, actions.long()]
+        return log_probs if self.weight is None else log_probs * self.weight
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices, summed over the units that decide."""
-        log_probs = self.unit_log_prob(actions)
-        return (log_probs if self.weight is None else log_probs * self.weight).sum(dim=1)
+        return self.unit_log_prob(actions).sum(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) entropy, summed over the units that decide."""
@@ -97,13 +90,8 @@ class UnitCategorical:
         return self.mode() if deterministic else self.sample()
 
     def sample(self) -> Tensor:
-        """(B, N) devices, sampled by inverting the cumulative probabilities."""
-        cumulative = self.state_log_probs.detach().exp().cumsum(dim=-1)
-        # Divided by their sum: a cumulative probability that rounds below 1 would otherwise select
-        # the last device, allowed or not.
-        thresholds = (cumulative / cumulative[..., -1:])[..., :-1][self.row]
-        uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
-        return self.follow_leaders((uniform[..., None] >= thresholds).sum(dim=-1))
+        """(B, N) sampled devices."""
+        return self.follow_leaders(sample_devices(self.state_log_probs, self.row))
 
     def mode(self) -> Tensor:
         """(B, N) most likely devices."""
@@ -122,14 +110,23 @@ class UnitCategorical:
         return type(self)(self.log_probs, self.weight, self.leader, allowed)
 
 
-def intersect_followers(allowed: Tensor, leader: Tensor, n_leaders: int) -> Tensor:
-    """(B, n_leaders, D) bool: for each leader, the devices that all of its followers allow.
+def sample_devices(log_probs: Tensor, row: Tensor) -> Tensor:
+    """(B, N) devices, sampled by inverting the cumulative probabilities.
 
     Args:
-        allowed: (B, N, D) bool.
-        leader: (B, N) index of each unit's leader.
-        n_leaders: Leaders, or slots of them.
+        log_probs: (S, N, D) log-probabilities of each of S states.
+        row: (B,) state of each row.
     """
+    cumulative = log_probs.detach().exp().cumsum(dim=-1)
+    # Divided by their sum: a cumulative probability that rounds below 1 would otherwise select
+    # the last device, allowed or not.
+    thresholds = (cumulative / cumulative[..., -1:])[..., :-1][row]
+    uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
+    return (uniform[..., None] >= thresholds).sum(dim=-1)
+
+
+def intersect_followers(allowed: Tensor, leader: Tensor, n_leaders: int) -> Tensor:
+    """(B, n_leaders, D) bool, what all followers of each leader allow, of (B, N, D) and (B, N)."""
     # Counting by scatter works for any number of followers, in one operation.
     index, forbidden = leader[..., None].expand_as(allowed), (~allowed).to(torch.int32)
     count = forbidden.new_zeros(len(allowed), n_leaders, allowed.shape[2])

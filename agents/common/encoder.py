@@ -88,12 +88,8 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
-        The costs of all devices have one scale, so it shows which device is faster.
-
-        Args:
-            graphs: A batch; ``agents.pyg.read_data`` makes one of PyTorch Geometric's graphs.
-            noisy: Whether dropout is applied.
-            further: (n, further) columns beyond the features.
+        ``agents.pyg.read_data`` makes a batch of PyTorch Geometric's graphs. Dropout is applied if
+        ``noisy``; ``further``: (n, further) columns beyond the features.
         """
         # Scaled within each graph: latencies and sizes of models differ by orders of magnitude, and
         # weights are to transfer.
@@ -133,11 +129,7 @@ class Convolution(nn.Module):
 
 
 def make_message_layer(kind: Conv, width: int) -> nn.Module:
-    """Make the layer that aggregates the messages of neighbours.
-
-    Raises:
-        UserError: Unknown kind, or a class that cannot be used.
-    """
+    """Make the layer that aggregates the messages of neighbours."""
     if isinstance(kind, type):
         return make_layer_of_class(kind, width)
     if kind not in CONVOLUTIONS:
@@ -180,11 +172,7 @@ def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
 
 
 def select_columns(features: Sequence[str]) -> list[int]:
-    """Columns of ``x`` that belong to the feature blocks.
-
-    Raises:
-        ValueError: Unknown blocks, or none.
-    """
+    """Columns of ``x`` that belong to the feature blocks."""
     unknown = sorted(set(features) - set(FEATURES))
     if unknown or not features:
         raise UserError(f"features must be one or more of {tuple(FEATURES)}, not {tuple(features)}")

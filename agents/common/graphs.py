@@ -38,7 +38,6 @@ with warnings.catch_warnings():
     from torch_geometric.nn import GINConv as GINConv
     from torch_geometric.nn import InstanceNorm
     from torch_geometric.nn import NNConv as NNConv
-    from torch_geometric.nn import global_mean_pool as global_mean_pool
     from torch_geometric.utils import degree as degree
     from torch_geometric.utils import scatter as scatter
     from torch_geometric.utils import to_dense_batch
@@ -56,13 +55,11 @@ TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
 NORM_TOLERANCE = 1e-4
 """Relative difference of two norms of the same array. Hand-tuned: far above rounding to float32."""
 INDEX_TOLERANCE = 1e-3
-"""Largest distance of an index from an integer, for up to 10,000 units. Hand-tuned: above rounding.
-"""
+"""Distance of an index from an integer, at most, to 10,000 units. Hand-tuned: above rounding."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
-"""Batches of graphs in a cache. Hand-tuned: as many sets of graphs as a rollout alternates between.
-"""
+"""Batches of graphs in a cache. Hand-tuned: as many sets of graphs as a rollout alternates in."""
 
 
 class LRUCache(dict[Key, Value]):
@@ -102,11 +99,7 @@ class GraphBatch:
 
     @property
     def device_tables(self) -> DeviceTables:
-        """Limits, times and links.
-
-        Raises:
-            UserError: They are not observed.
-        """
+        """Limits, times and links."""
         if self.tables is None:
             raise UserError(
                 "the policy reads devices, and its graphs have none: make the "
@@ -180,10 +173,6 @@ class Graphs:
         """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
 
         Graphs are in ascending order of ``graph_id``.
-
-        Raises:
-            MissingGraphError: Neither the table nor the observation holds the graph.
-            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
         """
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())
@@ -221,9 +210,6 @@ class Graphs:
 
         Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
         would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
-
-        Raises:
-            UserError: A graph has changed, or indices are no longer whole numbers.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)

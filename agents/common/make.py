@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from inspect import Parameter, signature
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import Rollouts, find_bases, read_graphs
 from agents.common.weights import load_weights
 from agents.options import Option, read_options
-from placement_gym.base import unknown_name
-from placement_gym.envs import DevicePlacementEnv, placement_env
+from placement_gym.base import check_choice
+from placement_gym.envs import placement_env
 
 SB3_ADAM: Mapping[str, Any] = {"eps": 1e-5}
 """Epsilon of Adam in Stable-Baselines3, after OpenAI Baselines; PyTorch's default is 1e-8."""
@@ -31,17 +31,29 @@ class Preset:
         algorithm: Arguments of the algorithm.
         envs: ``num_envs``, ``horizon`` and ``reward``, see ``vec_env.Rollouts``.
         optimizer: Arguments of Adam.
+        scarce: Options and arguments that replace those where memory limits placements and the
+            environment repairs none.
     """
 
     policy: Any
     algorithm: Mapping[str, Any]
     envs: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
+    scarce: Mapping[str, Any] = field(default_factory=dict)
 
 
-def lacks_repair(env: DevicePlacementEnv) -> bool:
-    """Return whether memory limits placements and the environment repairs none."""
-    return env.backend.limits_weights and not env.repair
+def make_preset(
+    policy: Any, learning_rate: float, scarce: Mapping[str, Any] | None = None
+) -> Preset:
+    """REINFORCE on twenty placements at once, each of which is compared with the others."""
+    return Preset(
+        policy,
+        {"learning_rate": learning_rate, "n_steps": 1, "min_spread": 0.05, "max_grad_norm": inf},
+        {"num_envs": 20, "horizon": 1, "reward": "log_speedup"},
+        # short memory of gradients: a rollout says most of what the last ones did
+        {"betas": (0.5, 0.999)},
+        scarce or {},
+    )
 
 
 @dataclass(frozen=True)
@@ -52,14 +64,12 @@ class LearnedAgent:
         policy: Class of the policy.
         presets: Presets by name.
         algorithm: Class of the algorithm.
-        adapt: Changes a preset, given its name, for an environment; None changes nothing.
         rollouts: How environments are stepped.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
     algorithm: type[REINFORCE] = REINFORCE
-    adapt: Callable[[str, Preset, DevicePlacementEnv], Preset] | None = None
     rollouts: type[Rollouts] = Rollouts
 
     @property
@@ -94,24 +104,22 @@ class LearnedAgent:
             UserError: A preset or an option is unknown or out of range, weights do not fit, or
                 actions decide more than the placement and the policy cannot.
         """
-        if preset not in self.presets:
-            raise unknown_name("preset", preset, self.presets)
+        check_choice("preset", preset, self.presets)
         chosen, stepping = self.presets[preset], envs or {}
         for name in stepping:
-            if name not in self.rollouts.settings:
-                raise unknown_name("an option of envs", name, self.rollouts.settings)
-        if isinstance(env, VecEnv):
-            bases = find_bases(env)
-        else:
-            several = env if isinstance(env, list | tuple) else [env]
-            bases = [placement_env(one, self.policy.joint) for one in several]
-        for base in bases:
-            chosen = self.adapt(preset, chosen, base) if self.adapt else chosen
+            check_choice("an option of envs", name, self.rollouts.settings)
+        several, joint = env if isinstance(env, list | tuple) else [env], self.policy.joint
+        is_vector = isinstance(env, VecEnv)
+        bases = find_bases(env) if is_vector else [placement_env(one, joint) for one in several]
+        options, arguments = asdict(chosen.policy), {"device": "cpu", **chosen.algorithm}
+        if any(base.backend.limits_weights and not base.repair for base in bases):
+            for name, value in chosen.scarce.items():
+                (options if name in options else arguments)[name] = value
         # what the caller stated goes before the preset
+        options, arguments = {**options, **(policy or {})}, {**arguments, **settings}
         rollouts = self.rollouts(**{**chosen.envs, **stepping}, chosen=tuple(stepping))
-        venv, options = rollouts.start(env), {**asdict(chosen.policy), **(policy or {})}
-        arguments = {"device": "cpu", **chosen.algorithm, **settings}
-        n_steps = arguments.get("n_steps", 1)
+        venv = rollouts.start(env)
+        n_steps = arguments.get("n_steps", rollouts.default_steps(bases))
         arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
         # Observations carry no graph: the policy gets it here, with devices if it reads them.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
@@ -127,13 +135,9 @@ class LearnedAgent:
     def list_options(self) -> dict[str, Option]:
         """All options with the defaults of the preset "rl", those of the algorithm last."""
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
-        own, options = read_options(self.__call__), dict[str, Option]()
-        # an algorithm with **kwargs passes them on: it has the arguments of its base, too
-        for algorithm in (one for one in self.algorithm.__mro__ if "__init__" in vars(one)):
-            options = {**read_options(algorithm, settings), **options}
-            parameters = signature(algorithm).parameters.values()
-            if Parameter.VAR_KEYWORD not in [parameter.kind for parameter in parameters]:
-                break
+        own, base = read_options(self.__call__), read_options(REINFORCE, settings)
+        options = {**base, **read_options(self.algorithm, settings)}
+        options = {name: one for name, one in options.items() if name not in self.algorithm.unused}
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")
         if not self.rollouts.settings:  # one placement at a time, with the environment's reward

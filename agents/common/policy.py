@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -18,30 +18,33 @@ from torch import Tensor
 
 from agents.common.distribution import DeviceDistribution
 from agents.common.graphs import Graphs, TensorDict
-from agents.common.weights import explain_mismatch
 from placement_gym.base import UserError, check_plain_fields, unknown_name
 from placement_gym.envs import check_sizes, read_current_unit, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
 """Options of policies that may be 0, which omits that part."""
-GIVEN = {
-    *("observation_space", "action_space", "lr_schedule", "use_sde"),
-    *("args", "kwargs", "options"),
-}
-"""Parameters of policies that algorithms fill in."""
+
+
+class Decision(NamedTuple):
+    """The output of a policy for (B, ...) observations."""
+
+    distribution: DeviceDistribution
+    values: Tensor | None = None  # (B, 1) expected returns; None without a critic
 
 
 class GraphPolicy:
     """A mixin for ``ActorCriticPolicy``: what policies of all algorithms of SB3 need for graphs.
 
-    Subclasses make their networks in ``build``, and declare their options in a dataclass,
-    ``Options``. They accept ``action_masks``, and so sb3-contrib's MaskablePPO.
+    Subclasses make their networks in ``build`` and their decisions in ``decide``, and declare their
+    options in a dataclass, ``Options``. They accept ``action_masks``, and so sb3-contrib's
+    MaskablePPO.
 
     Args:
-        observation_space: Observation space of the environment.
-        action_space: Action space of the environment.
-        lr_schedule: Learning rate schedule of the algorithm.
+        observation_space: As for SB3's policies, and the next two.
+        action_space: With ``n_devices`` choices for each of ``n_slots`` units, and then further
+            decisions if the policy is ``joint``.
+        lr_schedule: Of the algorithm.
         graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
             are needed by environments made with ``observe_graph=False``, and hold the support of
             units by devices.
@@ -57,6 +60,8 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
+    n_slots: int
+    n_devices: int
     joint: ClassVar[bool] = False
     """True if it can decide priority and fusion, too."""
     of_one_graph: tuple[str, ...] = ("tables.",)
@@ -75,7 +80,17 @@ class GraphPolicy:
         optimizer_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.check_options(options)
+        # Algorithms fill in what has no default, and `use_sde`.
+        known = {**signature(GraphPolicy).parameters, **signature(type(self)).parameters}
+        own = {name for name, one in known.items() if one.default is not one.empty} - {"use_sde"}
+        names = sorted(own.union(field.name for field in fields(self.Options)))
+        for name in sorted(set(options) - set(names)):
+            if name in signature(MultiInputActorCriticPolicy).parameters:
+                raise UserError(
+                    f"{type(self).__name__} has no option {name}, as it has networks for graphs: "
+                    f"use one of {', '.join(names)}; or 'MultiInputPolicy', which has {name}"
+                )
+            raise unknown_name(f"an option of {type(self).__name__}", name, names)
         self.options = self.Options(**options)
         check_plain_fields(self.options, MAY_BE_ZERO, shares=("dropout",))
         self.table, self.has_critic = graphs, critic
@@ -88,37 +103,9 @@ class GraphPolicy:
         )
 
     @classmethod
-    def check_options(cls, options: Iterable[str]) -> None:
-        """Raise unless the policy has all of these options.
-
-        Raises:
-            UserError: It lacks one; the message lists its options.
-        """
-        own = {*signature(GraphPolicy).parameters, *signature(cls).parameters} - GIVEN
-        names = sorted(own | {field.name for field in fields(cls.Options)})
-        for name in sorted(set(options) - set(names)):
-            if name in signature(MultiInputActorCriticPolicy).parameters:
-                raise UserError(
-                    f"{cls.__name__} has no option {name}, as it has networks for graphs: use one "
-                    f"of {', '.join(names)}; or 'MultiInputPolicy', which has {name}"
-                )
-            raise unknown_name(f"an option of {cls.__name__}", name, names)
-
-    @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
         """The argument of ``graph_table`` for these options: True, or None as in observations."""
         return True if options.get("devices") or options.get("respect_memory") else None
-
-    @classmethod
-    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
-        """See SB3; load your own files alone, as they are pickled.
-
-        Raises:
-            UserError: Its weights do not fit, as after a change of features.
-        """
-        with explain_mismatch(path):
-            model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
-        return model
 
     @abstractmethod
     def build(self) -> None:
@@ -138,6 +125,16 @@ class GraphPolicy:
     def set_graphs(self, graphs: GraphTable) -> None:
         """Replace the policy's graphs."""
         self.table, self.graphs = graphs, Graphs(graphs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """See PyTorch; raises a ``UserError`` for weights of other sizes, as of other features."""
+        try:
+            return super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
+            remedy = "train it again, or load it with the version of placement-gym that saved it"
+            raise UserError(f"it was saved with other features: {remedy}") from error
 
     def predict(
         self: Any,
@@ -169,6 +166,68 @@ class GraphPolicy:
         check_sizes(read_sizes(self.observation_space), read_sizes(observed))
         return super().obs_to_tensor(observed)  # type: ignore[misc]
 
+    @abstractmethod
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """Decide on (B, ...) observations, if ``greedy`` for a prediction and not a rollout."""
+
+    def clear_stale_caches(self) -> None:
+        """Drop caches of earlier weights; called before a rollout or a prediction."""
+
+    def clear_caches(self) -> None:
+        """Drop caches of the weights; called when training mode ends."""
+
+    def set_training_mode(self: Any, mode: bool) -> None:
+        """See SB3's ``BasePolicy``."""
+        if self.training and not mode:
+            self.clear_caches()
+        super().set_training_mode(mode)  # type: ignore[misc]
+
+    def forward(
+        self: Any, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, ...) actions, (B, 1) values and (B,) log-probabilities."""
+        self.clear_stale_caches()
+        distribution, values = self.decide_within(obs, action_masks, deterministic)
+        actions = distribution.get_actions(deterministic)
+        log_prob = distribution.conditioned_on(actions).log_prob(actions)
+        return actions.view(-1, *self.action_space.shape), values, log_prob
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, ...) actions."""
+        distribution, values = self.decide_within(obs, action_masks)
+        actions = actions.reshape(len(values), -1)
+        likelihood = distribution.conditioned_on(actions)
+        return values, likelihood.log_prob(actions), likelihood.entropy()
+
+    def predict_values(self, obs: Any) -> Tensor:
+        """(B, 1) expected returns; zeros at once without a critic."""
+        values = self.decide(obs).values if self.has_critic else None
+        return torch.zeros_like(obs["graph_id"]) if values is None else values
+
+    def _predict(self: Any, observation: Any, deterministic: bool = False) -> Tensor:
+        self.clear_stale_caches()
+        distribution, _ = self.decide_within(observation, self.masks, deterministic)
+        actions: Tensor = distribution.get_actions(deterministic)
+        return actions.view(-1, *self.action_space.shape)
+
+    def decide_within(
+        self, observation: TensorDict, action_masks: Any, greedy: bool = False
+    ) -> tuple[DeviceDistribution, Tensor]:
+        """The distribution within (B, ...) masks of the environment, and (B, 1) expected returns.
+
+        The first N * D entries of a mask are of devices; further decisions are not restricted.
+        """
+        distribution, values = self.decide(observation, greedy)
+        values = torch.zeros_like(observation["graph_id"]) if values is None else values
+        if action_masks is not None:
+            masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
+            of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
+            allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
+            distribution = distribution.restricted_to(allowed)
+        return distribution, values
+
     def get_distribution(self, obs: Any) -> Any:
         """Raise a ``UserError``: TRPO, which alone asks for it, cannot train it."""
         raise UserError(
@@ -194,26 +253,8 @@ with suppress(ModuleNotFoundError):  # an extra: MaskablePPO checks the class of
     MaskableActorCriticPolicy.register(GraphPolicy)
 
 
-class Decision(NamedTuple):
-    """The output of a policy for (B, ...) observations."""
-
-    distribution: DeviceDistribution
-    values: Tensor  # (B, 1) expected returns, zero without a critic
-
-
 class UnitPolicy(GraphPolicy):
-    """A mixin for ``ActorCriticPolicy`` that places all units at once.
-
-    It works with PPO, A2C, REINFORCE and sb3-contrib's MaskablePPO.
-    Subclasses make their networks in ``build`` and their decisions in ``decide``.
-
-    Args:
-        observation_space: Observation space of the environment.
-        action_space: ``MultiDiscrete`` with the same number of devices for every unit, and then
-            further decisions if the policy is ``joint``.
-        lr_schedule: Learning rate schedule of the algorithm.
-        use_sde: Must be False: actions are discrete.
-        options: See ``GraphPolicy``.
+    """A ``GraphPolicy`` that places all units at once.
 
     Raises:
         UserError: See ``GraphPolicy``; or the environment does not place all units at once.
@@ -227,65 +268,19 @@ class UnitPolicy(GraphPolicy):
         use_sde: bool = False,
         **options: Any,
     ) -> None:
-        sizes = self.read_actions(observation_space, action_space)
-        if sizes is None or use_sde:
+        choices = getattr(action_space, "nvec", np.zeros(0)).ravel()
+        # Padding belongs to the units: the observation alone shows how many entries are theirs.
+        self.n_slots = n_slots = read_sizes(observation_space).get("max_nodes", choices.size)
+        of_units, n_further = choices[:n_slots], choices.size - n_slots
+        is_uniform = len(of_units) == n_slots > 0 and (of_units == of_units[0]).all()
+        if not is_uniform or (n_further and not self.joint) or use_sde:
             raise UserError(
                 f"{type(self).__name__} places all units at once: use DevicePlacement-v0 or "
                 "DevicePlacementSim-v0 without use_sde, with decisions=('placement',), not actions "
                 f"{action_space}"
             )
-        self.n_slots, self.n_devices = sizes
+        self.n_devices = int(of_units[0])
         super().__init__(observation_space, action_space, lr_schedule, **options)
-
-    @classmethod
-    def read_actions(
-        cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-    ) -> tuple[int, int] | None:
-        """Numbers of units and devices, with padding; None if actions are not placements alone."""
-        choices = getattr(action_space, "nvec", np.zeros(0))
-        n_slots = read_sizes(observation_space).get("max_nodes", choices.size)
-        if choices.shape != (n_slots,) or not n_slots or (choices != choices[0]).any():
-            return None
-        return n_slots, int(choices[0])
-
-    @abstractmethod
-    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """Decide on (B, ...) observations, if ``greedy`` for a prediction and not a rollout."""
-
-    def clear_stale_caches(self) -> None:
-        """Drop caches of earlier weights; called before a rollout or a prediction."""
-
-    def clear_caches(self) -> None:
-        """Drop caches of the weights; called when training mode ends."""
-
-    def set_training_mode(self: Any, mode: bool) -> None:
-        """See SB3's ``BasePolicy``."""
-        if self.training and not mode:
-            self.clear_caches()
-        super().set_training_mode(mode)  # type: ignore[misc]
-
-    def forward(
-        self, obs: Any, deterministic: bool = False, action_masks: Any = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
-        self.clear_stale_caches()
-        distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
-        actions = distribution.get_actions(deterministic)
-        return actions, values, distribution.conditioned_on(actions).log_prob(actions)
-
-    def evaluate_actions(
-        self, obs: Any, actions: Tensor, action_masks: Any = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
-        distribution, values = self.apply_masks(self.decide(obs), action_masks)
-        likelihood = distribution.conditioned_on(actions)
-        return values, likelihood.log_prob(actions), likelihood.entropy()
-
-    def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns; zeros at once without a critic."""
-        if not self.has_critic:
-            return torch.zeros(len(obs["graph_id"]), 1, device=obs["graph_id"].device)
-        return self.decide(obs).values
 
     def predict(
         self,
@@ -304,21 +299,3 @@ class UnitPolicy(GraphPolicy):
         actions, state = super().predict(first, state, episode_start, deterministic)
         units = read_current_unit(observation)
         return np.take_along_axis(actions, units, axis=-1)[..., 0], state
-
-    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        self.clear_stale_caches()
-        decision = self.apply_masks(self.decide(observation, deterministic), self.masks)
-        return decision.distribution.get_actions(deterministic)
-
-    def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:
-        """Restrict the decision to the devices that (B, ...) masks of the environment allow.
-
-        The first N * D entries of a mask are of devices; further decisions are not restricted.
-        """
-        if action_masks is None:
-            return decision
-        distribution, values = decision
-        masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
-        of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
-        allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
-        return Decision(distribution.restricted_to(allowed), values)

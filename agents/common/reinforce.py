@@ -34,8 +34,7 @@ from agents.common import baselines
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.policy import GraphPolicy
 from agents.common.vec_env import Rollouts, read_graphs, start_rollouts
-from agents.common.weights import explain_mismatch
-from placement_gym.base import FloatArray, IntArray, UserError, parse_count, unknown_name
+from placement_gym.base import FloatArray, IntArray, UserError, check_choice, parse_count
 from placement_gym.envs import read_sizes
 
 Losses = tuple[torch.Tensor, torch.Tensor]
@@ -81,6 +80,8 @@ class REINFORCE(OnPolicyAlgorithm):
         ValueError: Unknown returns or baseline.
     """
 
+    unused: ClassVar[tuple[str, ...]] = ()
+    """Arguments that a subclass does not take."""
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
@@ -109,10 +110,8 @@ class REINFORCE(OnPolicyAlgorithm):
         device: torch.device | str = "auto",
         _init_setup_model: bool = True,
     ) -> None:
-        if returns not in RETURNS:
-            raise unknown_name("returns", returns, RETURNS)
-        if baseline not in baselines.BASELINES:
-            raise unknown_name("baseline", baseline, baselines.BASELINES)
+        check_choice("returns", returns, RETURNS)
+        check_choice("baseline", baseline, baselines.BASELINES)
         if isinstance(policy, type) and issubclass(policy, GraphPolicy):
             policy_kwargs = {"critic": False, **(policy_kwargs or {})}
         super().__init__(
@@ -212,9 +211,8 @@ class REINFORCE(OnPolicyAlgorithm):
         """(n_steps, n_envs) baseline of each return."""
         if self.baseline == "none":
             return np.zeros_like(returns)
-        if self.baseline == "moving_average":
-            return self.averages(returns, np.zeros_like(keys))
-        averages = self.averages(returns, keys)
+        moving = self.baseline == "moving_average"
+        averages = self.averages(returns, np.zeros_like(keys) if moving else keys)
         if self.baseline == "leave_one_out":
             return baselines.leave_one_out(returns, keys, averages)
         return averages
@@ -228,11 +226,7 @@ class REINFORCE(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """See SB3; on small graphs with one torch thread, which is faster there.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """See SB3; on small graphs with one torch thread, which is faster there."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         # SB3 keeps no callback from one call to the next: this one continues from `best`.
         self.keeper, others = BestPlacementCallback(), callback
@@ -267,26 +261,15 @@ class REINFORCE(OnPolicyAlgorithm):
         # SB3 refuses another number, as its rollout buffer has a place for each environment.
         self.n_envs = venv.num_envs
         make_buffer: Any = self.rollout_buffer_class
-        self.rollout_buffer = make_buffer(
-            self.n_steps,
-            self.observation_space,
-            self.action_space,
-            self.device,
-            gamma=self.gamma,
-            n_envs=self.n_envs,
-        )
+        sizes = self.n_steps, self.observation_space, self.action_space, self.device
+        self.rollout_buffer = make_buffer(*sizes, gamma=self.gamma, n_envs=self.n_envs)
         super().set_env(venv, force_reset)
         self.learn_graphs()
         self.averages, self.best = baselines.MovingAverages(), BestPlacements()
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
-        """See SB3, and ``agents.load``.
-
-        Raises:
-            UserError: The file is of another algorithm, its weights do not fit, as after a change
-                of features, or the environment has other sizes.
-        """
+        """See SB3, and ``agents.load``."""
         saved: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
         _, _, name = saved.get("algorithm", "").partition(":")
         if name and name != cls.__qualname__:
@@ -296,8 +279,7 @@ class REINFORCE(OnPolicyAlgorithm):
         if env is not None:
             env, n_steps = start_rollouts(env, saved)
             kwargs = {"n_steps": n_steps, **kwargs}
-        with explain_mismatch(path):
-            model = super().load(path, env, **kwargs)
+        model = super().load(path, env, **kwargs)
         model.learn_graphs()
         return model
 
@@ -307,8 +289,7 @@ class REINFORCE(OnPolicyAlgorithm):
         if self.env is None or not isinstance(policy, GraphPolicy) or policy.table is None:
             return
         graphs = read_graphs(self.env, policy.reads_devices(asdict(policy.options))) or {}
-        if new := {key: graph for key, graph in graphs.items() if key not in policy.table}:
-            policy.add_graphs(new)
+        policy.set_graphs({**graphs, **policy.table})
 
 
 @contextmanager
@@ -320,9 +301,6 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)
-
-    Args:
-        observation_space: Its ``node_mask`` has the (padded) number of units.
     """
     # Operations on small graphs are shorter than the synchronisation of threads.
     n_units = read_sizes(observation_space).get("max_nodes", SMALL_GRAPH)

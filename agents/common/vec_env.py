@@ -37,9 +37,8 @@ class PlacementVecEnv(VecEnv):
     speedup_vs_best_single, feasible and repaired; at the end of an episode also ``episode``, as
     SB3's ``Monitor`` records it, and ``terminal_observation``.
 
-    Args:
-        envs: As ``PlacementVectorEnv(env, 20)`` or
-            ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
+    Made of ``PlacementVectorEnv(env, 20)``, or of
+    ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
     """
 
     actions: IntArray
@@ -117,11 +116,8 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 
     Args:
         env: Its budget and backend are used.
-        joint: Whether the caller also decides priority and fusion.
+        joint: Whether the caller also decides priority and fusion; if not, these are refused.
         kwargs: Arguments of ``PlacementVectorEnv``.
-
-    Raises:
-        UserError: The environment has further decisions, and ``joint`` is False.
     """
     base = placement_env(env, joint)
     return PlacementVecEnv(PlacementVectorEnv(base, observe_graph=False, **kwargs))
@@ -151,6 +147,11 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
         return {key: observation[key] for key in self.keys}
 
 
+def places_all_units(env: gym.Env[Any, Any]) -> bool:
+    """Return whether a step places all units, not one."""
+    return placement_env(env, joint=True) is env.unwrapped
+
+
 @dataclass(frozen=True)
 class Rollouts:
     """How an agent of ``agents.make`` steps environments. Saved models name this class.
@@ -168,19 +169,13 @@ class Rollouts:
     reward: str | None = None
     chosen: tuple[str, ...] = ()
     settings: ClassVar[tuple[str, ...]] = ("num_envs", "horizon", "reward")
-    """Names that may be chosen."""
+    """Names that may be chosen; none where a step places one unit."""
 
     def start(self, given: Any) -> VecEnv:
         """Make the environment of a training.
 
         What the environment was made with goes before the preset, and wrappers are stepped; where
         that changes what the preset says, a warning names it.
-
-        Args:
-            given: An environment, several, or a ``VecEnv``, which is returned.
-
-        Raises:
-            UserError: Several environments differ in size, or a chosen setting cannot be had.
         """
         if isinstance(given, VecEnv):
             inner = given.unwrapped
@@ -190,8 +185,10 @@ class Rollouts:
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
         check_spaces(envs)
-        if len(envs) == 1 and (shared := self.share(envs[0])) is not None:
-            return shared
+        # the wrappers of one unit a step are not those of whole placements
+        wrapped = find_wrapper(envs[0]) and places_all_units(envs[0])
+        if self.settings and len(envs) == 1 and not wrapped:
+            return self.share(envs[0])
         return DummyVecEnv([partial(Monitor, self.step_alone(env)) for env in envs])
 
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
@@ -204,32 +201,25 @@ class Rollouts:
             )
         return WithoutGraph(env)
 
-    def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv | None:
-        """Evaluate many placements of one environment together; None where wrappers forbid it."""
-        wrapper, by_unit = find_wrapper(env), placement_env(env, joint=True) is not env.unwrapped
-        if wrapper and not by_unit:
-            return None
-        if wrapper:
-            warn_user(
-                f"the agent places all units at once and {wrapper} is around an environment of "
-                "one unit a step, so it is not called: wrap DevicePlacementSim-v0 or "
-                "DevicePlacement-v0"
-            )
+    def share(self, env: gym.Env[Any, Any]) -> PlacementVecEnv:
+        """Evaluate many placements of one environment together."""
         settings: dict[str, Any] = {"horizon": self.horizon, "reward": self.reward}
-        if not by_unit:
+        if places_all_units(env):
             # what gym.make was given goes before the preset, and what the caller chose before both
             given = find_stated(env)
             stated = {name: given[name] for name in given if name not in self.chosen}
             self.warn_replaced(stated, "gym.make was given")
             settings |= {**stated, "max_episode_steps": find_step_limit(env)}
+        elif wrapper := find_wrapper(env):
+            warn_user(
+                f"the agent places all units at once and {wrapper} is around an environment of "
+                "one unit a step, so it is not called: wrap DevicePlacementSim-v0 or "
+                "DevicePlacement-v0"
+            )
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Warn where the preset differs from an environment that is stepped unchanged.
-
-        Raises:
-            UserError: What was chosen is otherwise.
-        """
+        """Warn where the preset differs from an environment that is stepped unchanged."""
         own = {"horizon": env.horizon, "reward": env.reward.__name__}
         for name in self.chosen:
             if name in own and own[name] != getattr(self, name):
@@ -247,6 +237,10 @@ class Rollouts:
             preset = ", ".join(f"{name}={getattr(self, name)!r}" for name in other)
             warn_user(f"{source} {new}, which goes before {preset}")
 
+    def default_steps(self, bases: Sequence[DevicePlacementEnv]) -> int:
+        """Steps of a rollout where nothing states them."""
+        return 1
+
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
         """Steps of an environment in a rollout of ``n_steps * num_envs`` placements of a graph."""
         if isinstance(env.unwrapped, PlacementVecEnv):
@@ -256,15 +250,7 @@ class Rollouts:
 
 
 def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
-    """Make an environment that a model continues in, and the steps of its rollouts there.
-
-    Args:
-        env: Any that ``agents.make`` takes, for a model of it; else any that SB3 takes.
-        saved: The model's attributes by name.
-
-    Raises:
-        UserError: The environment has other sizes than that of the training.
-    """
+    """Make an environment that a model continues in, and the steps of its rollouts there."""
     rollouts: Rollouts | None = saved.get("rollouts")
     n_steps: int = saved["n_steps"]
     if rollouts is not None and not hasattr(env, "num_envs"):

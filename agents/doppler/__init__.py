@@ -14,17 +14,14 @@ import gymnasium as gym
 from agents.common import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
-from placement_gym.base import suggest_keywords, unknown_name
+from placement_gym.base import check_choice, suggest_keywords
 
 __all__ = ["Doppler", "make"]
 
 PAPER = Settings(
     hidden=128,
     rounds=6,
-    sample=False,
-    respect_memory=False,
-    own_features=False,
-    earliest="start",
+    published=True,
     rows=1,
     imitation=2000,
     simulation=2000,
@@ -33,10 +30,6 @@ PAPER = Settings(
     uniform=(1.0, 0.2, 0.2),
     entropy=(0.001, 0.0, 0.0),
     discount=0.99,
-    baseline="all",
-    scale=False,
-    ties="sum",
-    max_norm=None,
 )
 """The published code's numbers."""
 PRESETS = {"rl": Settings(), "paper": PAPER}
@@ -71,15 +64,9 @@ def make(
         FileError: The file cannot be read.
         UserError: The preset is unknown, or the weights do not fit.
     """
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
-    changes: dict[str, Any] = {
-        "hidden": hidden,
-        "rounds": rounds,
-        "imitation": imitation,
-        "simulation": simulation,
-    }
-    given = {name: value for name, value in changes.items() if value is not None}
+    check_choice("preset", preset, PRESETS)
+    sizes = {"hidden": hidden, "rounds": rounds, "imitation": imitation, "simulation": simulation}
+    given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
     model = Doppler(env, seed, replace(PRESETS[preset], **given))
     if weights is not None:
         load_weights(model, weights)

@@ -9,16 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common import is_tied, leave_one_out, warn_nothing_fits
+from agents.common import is_tied, leave_one_out, normalize, warn_nothing_fits
 from agents.doppler.episodes import Settings, Trace, compare_with_teacher, compute_likelihood, play
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
 from agents.search import INFEASIBLE_SPEEDUP, Search
 from placement_gym.backends import PENALTY, compute_cost_ms
-from placement_gym.base import FloatArray, IntArray, UserError, parse_count
+from placement_gym.base import Float32Array, FloatArray, IntArray, UserError, parse_count
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
+MAX_NORM = 1.0
+"""Of the gradient; the published code clips none."""
 
 
 class Doppler(Search):
@@ -80,7 +82,7 @@ class Doppler(Search):
         for update in range(settings.imitation):
             trace = self.play(settings.rows, 0, update / settings.imitation)
             likelihood = compute_likelihood(self.policy, self.graph, trace)
-            loss = compare_with_teacher(likelihood, trace, settings.ties)
+            loss = compare_with_teacher(likelihood, trace, settings.published)
             self.update(optimizer, loss - settings.entropy[0] * likelihood.entropy())
 
     def learn_on_own_schedule(self) -> None:
@@ -130,34 +132,31 @@ class Doppler(Search):
         loss = -(advantage * settings.discount**steps * likelihood.of(trace)).mean()
         return loss - settings.entropy[stage] * likelihood.entropy()
 
-    def compute_advantage(self, reached: FloatArray) -> FloatArray:
+    def compute_advantage(self, reached: FloatArray) -> Float32Array:
         """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs.
 
-        Deviation unless ``baseline="all"``: the published one is the mean of all costs so far, and
-        lags behind what the policy has learned.
+        Deviation: the published baseline is the mean of all costs so far, and lags behind what the
+        policy has learned.
         """
-        settings = self.settings
+        one_graph, advantage = np.zeros(len(reached), np.int64), np.zeros(len(reached))
         if is_tied(reached):
-            return np.zeros(len(reached), dtype=np.float32)
-        if settings.baseline == "all":
+            return advantage.astype(np.float32)
+        if self.settings.published:
             costs = 1.0 / reached
             self.costs += costs.tolist()
             advantage = np.mean(self.costs) - costs
         else:
             value = np.log(reached)
-            same_graph, alone = np.zeros(len(value), np.int64), np.zeros(len(value))
-            advantage = value - leave_one_out(value, same_graph, alone)
-        if settings.scale:
-            advantage = advantage / (np.sqrt((advantage**2).mean()) + 1e-8)
-        scaled: FloatArray = advantage.astype(np.float32)
-        return scaled
+            advantage = value - leave_one_out(value, one_graph, advantage)
+            advantage = normalize(advantage, one_graph, 0.0)
+        return advantage.astype(np.float32)
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one step."""
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.settings.max_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.max_norm)
+        if not self.settings.published:
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), MAX_NORM)
         optimizer.step()
 
     def place(self) -> IntArray:

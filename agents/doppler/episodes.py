@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.common import FORBIDDEN
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import (
     DEVICE_FEATURES,
@@ -19,9 +20,6 @@ from agents.doppler.schedule import (
 )
 from placement_gym.base import BoolArray, Float32Array, FloatArray, IntArray, check_plain_fields
 
-EXCLUDED_LOGIT = -1e9
-"""Logit of a choice that is not allowed: finite, as infinities make gradients NaN."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -30,10 +28,11 @@ class Settings:
     Attributes:
         hidden: Width of the embeddings.
         rounds: Rounds of messages.
-        sample: Whether decisions are sampled; else the most likely one is taken.
-        respect_memory: Whether only devices that hold the unit are chosen.
-        own_features: Whether the device policy sees ``OWN_FEATURES``.
-        earliest: ``"finish"`` or ``"start"``, by which the teacher chooses devices.
+        published: Whether episodes and updates are those of the published code: the most likely
+            or a uniform decision, not a sampled one; no memory limits; none of ``OWN_FEATURES``;
+            a teacher by the earliest start, not finish, all of whose ties count; the mean of all
+            costs of the stage as baseline, not that of the other episodes; nothing is scaled or
+            clipped.
         rows: Episodes per update.
         imitation: Updates of stage 1, the imitation of a list scheduler.
         simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
@@ -42,19 +41,11 @@ class Settings:
         uniform: First probability of uniform decisions in each stage; it falls to 0.
         entropy: Weight of the entropy in each stage.
         discount: Of the return, per step before the last.
-        baseline: ``"rows"``: the mean of the other episodes of an update; ``"all"``: the mean of
-            all episodes of the stage so far.
-        scale: Whether advantages are divided by their root mean square.
-        ties: See ``compare_with_teacher``.
-        max_norm: Of the gradient; None does not clip it.
     """
 
     hidden: int = 32
     rounds: int = 3
-    sample: bool = True
-    respect_memory: bool = True
-    own_features: bool = True
-    earliest: str = "finish"
+    published: bool = False
     rows: int = 10
     imitation: int = 40
     simulation: int = 20
@@ -63,10 +54,6 @@ class Settings:
     uniform: tuple[float, float, float] = (0.0, 0.0, 0.0)
     entropy: tuple[float, float, float] = (0.0, 0.005, 0.005)
     discount: float = 1.0
-    baseline: str = "rows"
-    scale: bool = True
-    ties: str = "mean"
-    max_norm: float | None = 1.0
 
     def __post_init__(self) -> None:
         check_plain_fields(
@@ -76,7 +63,7 @@ class Settings:
     @property
     def n_features(self) -> int:
         """Columns of a device that the policy sees."""
-        return len(DEVICE_FEATURES) + len(OWN_FEATURES) * self.own_features
+        return len(DEVICE_FEATURES) + len(OWN_FEATURES) * (not self.published)
 
 
 class Trace(NamedTuple):
@@ -97,8 +84,8 @@ class Trace(NamedTuple):
 class TraceLikelihood(NamedTuple):
     """Log-probabilities of all decisions of a trace."""
 
-    node: Tensor  # (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate
-    device: Tensor  # (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed
+    node: Tensor  # (B, T, n), ``FORBIDDEN`` where a node is no candidate
+    device: Tensor  # (B, T, D), ``FORBIDDEN`` where a device is not allowed
 
     def of(self, trace: Trace) -> Tensor:
         """(B, T) log-probability of what both policies decided."""
@@ -124,16 +111,11 @@ def play(
 ) -> Trace:
     """Play episodes side by side.
 
-    Args:
-        policy: Decides.
-        graph: The problem.
-        settings: Of the episodes.
-        rng: Source of samples.
-        rows: Number of episodes.
-        greedy: How many of the first episodes take the most likely decisions.
-        uniform: Probability that a decision of the others is uniform.
+    The first ``greedy`` of them take the most likely decisions; those of the others are uniform
+    with a probability of ``uniform``.
     """
-    schedules = Schedules(graph, rows, settings.respect_memory)
+    published = settings.published
+    schedules = Schedules(graph, rows, respect_memory=not published)
     draw = np.arange(rows) >= greedy
     # messages are passed once an episode, not once a step, as published
     preferred = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
@@ -145,14 +127,14 @@ def play(
         # SEL: the next node among the candidates; the teacher takes that of the longest path
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
-        node = decide(preferred, candidates, draw, rng, settings.sample, uniform)
+        node = decide(preferred, candidates, draw, rng, not published, uniform)
         # PLC: its device
         choices = schedules.describe_devices(node)
         seen = choices.features[..., : settings.n_features].astype(np.float32)
-        best = mark_earliest(choices, graph.ms[node], settings.earliest)
+        best = mark_earliest(choices, None if published else graph.ms[node])
         v = torch.from_numpy(node)
         logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
-        device = decide(logits.numpy(), choices.allowed, draw, rng, settings.sample, uniform)
+        device = decide(logits.numpy(), choices.allowed, draw, rng, not published, uniform)
         # the schedule and the sum of embeddings on each device are what PLC sees next
         schedules.add(node, device, choices.start)
         placed[row, torch.from_numpy(device)] += h[v]
@@ -190,9 +172,9 @@ def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
     return largest
 
 
-def mark_earliest(choices: CandidateDevices, ms: FloatArray, by: str) -> BoolArray:
-    """(B, D) bool, the allowed devices with the earliest start or finish, all ties."""
-    when = choices.start + ms if by == "finish" else choices.start
+def mark_earliest(choices: CandidateDevices, ms: FloatArray | None) -> BoolArray:
+    """(B, D) bool, the allowed devices with the earliest finish, or start without times; ties."""
+    when = choices.start if ms is None else choices.start + ms
     return mark_largest(-when, choices.allowed)
 
 
@@ -200,7 +182,7 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Tr
     """The likelihood of every decision that was possible; gradients reach all weights."""
     node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
     candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
-    logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, EXCLUDED_LOGIT)
+    logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, FORBIDDEN)
     h = policy.device.messages(graph)
     of_node = h[node]
     chosen = torch.nn.functional.one_hot(device, allowed.shape[2]).to(h.dtype)
@@ -209,23 +191,19 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Tr
     features = torch.from_numpy(trace.features)
     logits = policy.device(graph.x[node], of_node, features, placed)
     return TraceLikelihood(
-        logit.log_softmax(dim=2), logits.masked_fill(~allowed, EXCLUDED_LOGIT).log_softmax(dim=2)
+        logit.log_softmax(dim=2), logits.masked_fill(~allowed, FORBIDDEN).log_softmax(dim=2)
     )
 
 
-def compare_with_teacher(likelihood: TraceLikelihood, trace: Trace, ties: str) -> Tensor:
-    """Loss of imitation: how unlikely the teacher's decisions are.
+def compare_with_teacher(likelihood: TraceLikelihood, trace: Trace, published: bool) -> Tensor:
+    """Loss of imitation: how unlikely the teacher's decisions are in the learner's own states.
 
-    Args:
-        likelihood: Of the trace.
-        trace: Its states are the learner's own.
-        ties: ``"mean"``: cross-entropy to a uniform choice among ties; ``"sum"``: the published
-            sum over all of them.
+    The cross-entropy to a uniform choice among ties; or the published sum over all of them.
     """
     losses = []
     labels = (trace.teacher_node, trace.teacher_device)
     for log_probs, label in zip(likelihood, labels, strict=True):
         tied = torch.from_numpy(label)
         each = -(log_probs * tied).sum(dim=2)
-        losses.append((each / tied.sum(dim=2) if ties == "mean" else each).mean())
+        losses.append((each if published else each / tied.sum(dim=2)).mean())
     return torch.stack(losses).sum()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from placement_gym.base import BoolArray, FloatArray, IntArray
-from placement_gym.problem import Problem, mask_by_room
+from placement_gym.problem import Problem, find_fitting_devices
 from placement_gym.problem.costs import CostTable
 from placement_gym.solvers import Tasks
 
@@ -111,11 +111,8 @@ def find_longest(
 ) -> tuple[FloatArray, IntArray]:
     """(n,) longest path from each node along the edges, and the (n,) next node on it.
 
-    Args:
-        own: (n,) times of nodes.
-        source: (e,) where edges begin; nodes are in topological order, or all edges reversed.
-        target: (e,) where they end.
-        moved: (e,) times of edges.
+    Nodes have (n,) ``own`` times and are in topological order, or all edges are reversed; edges
+    take (e,) ``moved``.
     """
     longest, following = own.copy(), np.full(len(own), NONE)
     if not len(source):
@@ -231,7 +228,7 @@ class Schedules:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
         supported = self.graph.problem.supported[unit]
         if self.respect_memory:
-            supported = mask_by_room(supported, left)
+            supported = find_fitting_devices(supported, left)
         placed = self.device[self.row, unit]
         there = np.arange(left.shape[1]) == placed[:, None]
         return np.where((placed != NONE)[:, None], there, supported)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import SB3_ADAM, LearnedAgent, Preset
-from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
+from agents.gdp.networks import PAPER_FEATURES, GOOptions
+from agents.gdp.policy import GCNOptions, GCNPolicy, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from placement_gym.base import check_integer
 from placement_gym.envs import GRAPH, UNITS, StreamEnv
@@ -62,26 +61,6 @@ make_reinforce = LearnedAgent(GOPolicy, {"rl": PLAIN})
 """GO with REINFORCE."""
 
 
-def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
-    """Make environments for training across problems of the split ``train``.
-
-    A rollout of ``n_steps=episodes`` then has that many placements of each problem.
-
-    Args:
-        problems: Of a rollout.
-        episodes: Placements of each, at least two.
-        kwargs: Further arguments of ``StreamEnv``, as ``make_problem``; problems are drawn from the
-            whole split.
-
-    Raises:
-        UserError: There are fewer than two episodes, and no baseline for a placement.
-    """
-    check_integer("episodes", episodes, 2)
-    settings = {"n_problems": None, "action": UNITS, "observation": GRAPH, "episodes": episodes}
-    make: Callable[[], gym.Env[Any, Any]] = partial(StreamEnv, **settings | kwargs)
-    return DummyVecEnv([make] * problems)
-
-
 def make_trainer(
     seed: int = 0,
     problems: int = 8,
@@ -106,10 +85,13 @@ def make_trainer(
     Raises:
         UserError: There are fewer than two episodes.
     """
+    check_integer("episodes", episodes, 2)  # each is compared with the others of its problem
+    stream: dict[str, Any] = {"n_problems": None, "action": UNITS, "observation": GRAPH}
+    env: Any = partial(StreamEnv, **{**stream, "episodes": episodes, **(envs or {})})
     defaults = {"learning_rate": 3e-4, "n_steps": episodes, "ent_coef": 0.003, "max_grad_norm": 1.0}
     return UnitPPO(
         GOPolicy,
-        make_training_envs(problems, episodes, **envs or {}),
+        DummyVecEnv([env] * problems),
         policy_kwargs=policy,
         seed=seed,
         **{"device": "cpu", **defaults, **settings},

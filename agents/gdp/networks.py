@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -14,6 +15,8 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from agents.common import MAX_ENTRIES, MIN_COST, GraphBatch
+from placement_gym.base import UserError, check_integer
+from placement_gym.envs import FEATURES
 
 SPARSE_ON = "cpu"
 """Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
@@ -28,6 +31,43 @@ MAX_EQUAL_DEVICES = 16
 MAX_LIMIT_SHARE = 4.0
 """Bytes of a unit as a share of a device's limit, at most. Hand-tuned, because limits may be tiny.
 """
+PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
+OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
+"""All but costs, which have a column for each device; ``DeviceHead`` reads them by unit and device.
+"""
+
+
+@dataclass(frozen=True)
+class GOOptions:
+    """Options of ``GOPolicy``; saved models name them.
+
+    Attributes:
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
+        devices: Whether the network sees times, limits and links of the devices, so that it fits
+            any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
+            False ends in one output for each device, as published.
+        hidden: Width of embeddings, a multiple of ``heads``.
+        rounds: Rounds of GraphSAGE.
+        layers: Layers of attention.
+        heads: Heads of attention.
+        segment: Units of a segment.
+        memory: Units before a segment that it reads, at least one.
+    """
+
+    features: Sequence[str] = OWN_FEATURES
+    devices: bool = True
+    hidden: int = 128
+    rounds: int = 3
+    layers: int = 2
+    heads: int = 4
+    segment: int = 512
+    memory: int = 512
+
+    def __post_init__(self) -> None:
+        check_integer("heads", self.heads, 1)
+        check_integer("hidden", self.hidden, 1)
+        if self.hidden % self.heads:
+            raise UserError(f"hidden must be a multiple of heads, {self.heads}, not {self.hidden}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +117,7 @@ class GraphSAGE(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
 
     def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
-        """(n, hidden) embeddings.
-
-        Args:
-            x: (n, width) features.
-            neighbours: Producers and consumers of each unit.
-        """
+        """(n, hidden) embeddings, from (n, width) features."""
         h = self.enter(x).relu()
         for message, merge, norm in zip(self.messages, self.merges, self.norms, strict=True):
             largest = take_largest(message(h).sigmoid(), neighbours)
@@ -194,28 +229,18 @@ class SegmentAttention(nn.Module):
     Every layer of a segment reads that segment and what the same layer read of the ``memory``
     units before it, without a gradient there. So the segments of a layer need not wait for each
     other, and ``SEGMENTS_AT_ONCE`` of them are computed at once.
-
-    Args:
-        width: See ``Attention``; also that of the embedding of the graph.
-        heads: See ``Attention``.
-        layers: Number of layers.
-        segment: Units of a segment.
-        memory: Units before it that are read, at least one.
-        recompute: Whether the activations of only ``SEGMENTS_AT_ONCE`` segments are kept at a time:
-            the backward pass computes the others again.
     """
 
-    def __init__(
-        self, width: int, heads: int, layers: int, segment: int, memory: int, recompute: bool
-    ) -> None:
+    def __init__(self, options: GOOptions, layers: int) -> None:
         super().__init__()
-        self.segment, self.memory, self.recompute = segment, memory, recompute
-        self.layers = nn.ModuleList(Attention(width, heads, width) for _ in range(layers))
+        self.segment, self.memory, width = options.segment, options.memory, options.hidden
+        self.layers = nn.ModuleList(Attention(width, options.heads, width) for _ in range(layers))
 
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         """(..., n, width) from (..., n, width) units of one graph in topological order."""
         counts = self.count_together(x.shape[-2])
-        again = self.recompute and len(counts) > 1 and torch.is_grad_enabled()
+        # activations of some segments are kept at a time: the backward pass computes others again
+        again = len(counts) > 1 and torch.is_grad_enabled()
         for layer in self.layers:
             run = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)
             x = self.apply_layer(run if again else layer, x, context, counts)
@@ -243,23 +268,10 @@ class SegmentAttention(nn.Module):
         return [1] * early + [SEGMENTS_AT_ONCE] * full + [left] * (left > 0) + [1] * (rest > 0)
 
 
-class PlainHead(nn.Module):
-    """A dense layer with an output for each device, as published."""
-
-    def __init__(self, width: int, n_devices: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(width, n_devices)
-
-    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        """(n, D) logits from (n, width) embeddings."""
-        logits: Tensor = self.dense(h)
-        return logits
-
-
 class DeviceHead(nn.Module):
     """Scores units on devices, whatever the number and the order of different devices.
 
-    Deviation: the published network sees no devices, see ``PlainHead``.
+    Deviation: the published network sees no devices, and has an output for each.
 
     Equal ones are distinguished by their rank: units could not gather on one of them
     if all had the same logit.

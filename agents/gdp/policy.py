@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -19,73 +19,27 @@ from agents.common import (
     TensorDict,
     UnitCategorical,
     UnitPolicy,
-    global_mean_pool,
     make_perceptron,
+    scatter,
     select_columns,
 )
 from agents.gdp.networks import (
     UNIT_COLUMNS,
     DeviceHead,
+    GOOptions,
     GraphSAGE,
-    PlainHead,
     SegmentAttention,
     describe_units,
     find_neighbours,
 )
 from agents.gdp.stages import DecisionStages, StagedDistribution, read_parts
-from placement_gym.base import UserError, check_integer
 from placement_gym.envs import FEATURES
 
-PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
-OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
-"""All but costs, which have a column for each device; ``DeviceHead`` reads them by unit and device.
-"""
 CRITIC_HIDDEN, GCN_CRITIC_HIDDEN = 128, 64
 
 
-class Reading(NamedTuple):
-    """The network's output for a batch of graphs."""
-
-    ids: tuple[int, ...]  # ``graph_id`` of each graph
-    weights: int  # version of the weights
-    h: Tensor  # (n, hidden) input of the heads
-    context: Tensor  # (G, hidden) embeddings of the graphs
-
-
-@dataclass(frozen=True)
-class GOOptions:
-    """Options of ``GOPolicy``; saved models name them.
-
-    Attributes:
-        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
-        devices: Whether the network sees times, limits and links of the devices, so that it fits
-            any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
-            False ends in one output for each device, as published.
-        hidden: Width of embeddings, a multiple of ``heads``.
-        rounds: Rounds of GraphSAGE.
-        layers: Layers of attention.
-        heads: Heads of attention.
-        segment: Units of a segment.
-        memory: Units before a segment that it reads, at least one.
-        recompute: Whether the backward pass computes activations of the attention again, so that
-            those of a few segments are kept at a time. False is faster, and takes more memory.
-    """
-
-    features: Sequence[str] = OWN_FEATURES
-    devices: bool = True
-    hidden: int = 128
-    rounds: int = 3
-    layers: int = 2
-    heads: int = 4
-    segment: int = 512
-    memory: int = 512
-    recompute: bool = True
-
-    def __post_init__(self) -> None:
-        check_integer("heads", self.heads, 1)
-        check_integer("hidden", self.hidden, 1)
-        if self.hidden % self.heads:
-            raise UserError(f"hidden must be a multiple of heads, {self.heads}, not {self.hidden}")
+Reading = tuple[Tensor, Tensor]
+"""(n, hidden) input of the heads, and (G, hidden) embeddings of the graphs."""
 
 
 class GOPolicy(UnitPolicy, ActorCriticPolicy):
@@ -107,110 +61,73 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     Options = GOOptions
     options: GOOptions
     joint = True
-    latest: Reading | None = None
+    columns: Tensor
+    latest: tuple[Any, Reading] | None = None
+    """The state of graphs and weights in the latest rollout, and what was read then."""
 
     def build(self) -> None:
         """Make the networks."""
-        parts = read_parts(self.observation_space, self.action_space)
-        assert parts is not None
-        self.sizes = [count for count in parts.counts if count]
-        self.network = GONetwork(self.n_devices, self.options, parts.decisions[1:])
-        hidden = self.options.hidden
+        options, actions, hidden = self.options, self.action_space, self.options.hidden
+        assert isinstance(actions, spaces.MultiDiscrete)
+        columns, parts = select_columns(options.features), read_parts(actions.nvec, self.n_slots)
+        self.sizes, further = list(parts.values()), list(parts)[1:]
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)
+        width = len(columns) + UNIT_COLUMNS * options.devices
+        self.encoder = GraphSAGE(width, hidden, options.rounds)
+        self.attention = SegmentAttention(options, options.layers)
+        devices = options.devices
+        self.head = DeviceHead(hidden, hidden) if devices else nn.Linear(hidden, self.n_devices)
+        self.stages = DecisionStages(further, self.n_devices, options) if further else None
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
-
-    @classmethod
-    def read_actions(
-        cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-    ) -> tuple[int, int] | None:
-        """See ``UnitPolicy``; priority and fusion may be decided, too."""
-        parts = read_parts(observation_space, action_space)
-        return None if parts is None else (parts.units, parts.devices)
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
-        *_, h, context = self.read(graphs)
-        values = self.compute_values(context)[row]
-        logits = graphs.pad(self.network.head(h, graphs))
+        h, context = self.read(graphs)
+        values = None if self.critic is None else self.critic(context)[row]
+        logits = graphs.pad(self.head(h, graphs) if self.options.devices else self.head(h))
         devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
-        if self.network.stages is None:
+        if self.stages is None:
             return Decision(devices, values)
-        later = partial(self.network.stages, h, context, graphs)
+        later = partial(self.stages, h, context, graphs)
         return Decision(StagedDistribution(devices, later, self.sizes), values)
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; the reading is kept for the first step on the rollout."""
+        """See ``UnitPolicy``; what is read is kept for the first step on the rollout."""
+        graphs, _ = self.graphs.batch(obs)
         with torch.enable_grad():
-            self.latest = self.read(self.graphs.batch(obs)[0])
+            self.latest = self.find_state(graphs), self.read(graphs)
         return super().forward(obs, deterministic, action_masks)
+
+    def find_state(self, graphs: GraphBatch) -> Any:
+        """What a reading depends on: the graphs, and the version of the weights."""
+        return graphs.ids, sum(p._version for p in self.parameters())
 
     def read(self, graphs: GraphBatch) -> Reading:
         """Read graphs, or take the latest reading if it is of them and of the same weights.
 
         A backward pass frees the activations: where gradients are needed, it is taken once.
         """
-        state = graphs.ids, sum(p._version for p in self.parameters())
-        reading = self.latest
+        latest = self.latest
         if torch.is_grad_enabled():
             self.latest = None
-        if reading is not None and reading[:2] == state:
-            return reading
-        h, context = self.network.embed(graphs)
-        return Reading(*state, self.network.relate(h, context, graphs), context)
+        if latest is not None and latest[0] == self.find_state(graphs):
+            return latest[1]
+        x = graphs.scaled[:, self.columns]
+        if self.options.devices:
+            x = torch.cat([x, describe_units(graphs)], dim=1)
+        of_graphs = torch.split(
+            self.encoder(x, find_neighbours(graphs)), graphs.ptr.diff().tolist()
+        )
+        context = torch.stack([h.mean(dim=0) for h in of_graphs])
+        pairs = zip(of_graphs, context, strict=True)
+        return torch.cat([self.attention(h, of_graph) for h, of_graph in pairs]), context
 
     def clear_caches(self) -> None:
         """See ``UnitPolicy``."""
         self.latest = None
-
-    def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns; the attention is not needed for them."""
-        if self.critic is None:
-            return super().predict_values(obs)
-        graphs, row = self.graphs.batch(obs)
-        return self.compute_values(self.network.embed(graphs)[1])[row]
-
-    def compute_values(self, context: Tensor) -> Tensor:
-        """(G, 1) expected returns, zero without a critic."""
-        if self.critic is None:
-            return context.new_zeros(len(context), 1)
-        values: Tensor = self.critic(context)
-        return values
-
-
-class GONetwork(nn.Module):
-    """Embeddings of units and their logits."""
-
-    columns: Tensor
-
-    def __init__(self, n_devices: int, options: GOOptions, further: Sequence[str]) -> None:
-        super().__init__()
-        columns, hidden = select_columns(options.features), options.hidden
-        self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.devices = options.devices
-        self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * self.devices, hidden, options.rounds)
-        window = options.segment, options.memory, options.recompute
-        self.attention = SegmentAttention(hidden, options.heads, options.layers, *window)
-        self.head = DeviceHead(hidden, hidden) if self.devices else PlainHead(hidden, n_devices)
-        self.stages: DecisionStages | None = None
-        if further:
-            between = SegmentAttention(hidden, options.heads, 1, *window)
-            self.stages = DecisionStages(further, n_devices, self.devices, hidden, between)
-
-    def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        """(n, hidden) embeddings of units and (G, hidden) of graphs."""
-        x = graphs.scaled[:, self.columns]
-        if self.devices:
-            x = torch.cat([x, describe_units(graphs)], dim=1)
-        h = self.encoder(x, find_neighbours(graphs))
-        means = [of_graph.mean(dim=0) for of_graph in torch.split(h, graphs.ptr.diff().tolist())]
-        return h, torch.stack(means)
-
-    def relate(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) input of the heads, by attention over the results of ``embed``."""
-        of_graphs = zip(torch.split(h, graphs.ptr.diff().tolist()), context, strict=True)
-        return torch.cat([self.attention(units, of_graph) for units, of_graph in of_graphs])
 
 
 @dataclass(frozen=True)
@@ -254,5 +171,5 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
         logits = graphs.pad(self.head(h))
         devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
         if self.critic is None:
-            return Decision(devices, h.new_zeros(len(row), 1))
-        return Decision(devices, self.critic(global_mean_pool(h, graphs.batch))[row])
+            return Decision(devices)
+        return Decision(devices, self.critic(scatter(h, graphs.batch, reduce="mean"))[row])

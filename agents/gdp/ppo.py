@@ -69,8 +69,6 @@ class UnitPPO(REINFORCE):
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         advantage = batch.advantages[:, None]
         gain = torch.minimum(advantage * ratio, advantage * clipped)
-        if isinstance(likelihood, UnitCategorical) and likelihood.weight is not None:
-            gain = gain * likelihood.weight
         return -gain.sum(dim=1).mean(), -likelihood.entropy().mean()
 
 

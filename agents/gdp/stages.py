@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from gymnasium import spaces
 from torch import Tensor, nn
 
 from agents.common import GraphBatch, UnitCategorical
 from agents.gdp.networks import (
     DEVICE_COLUMNS,
     UNIT_DEVICE_COLUMNS,
+    GOOptions,
     SegmentAttention,
     compute_unit_device_columns,
     describe_each_device,
 )
-from placement_gym.base import UserError
+from placement_gym.base import IntArray, UserError
 from placement_gym.problem import DECISIONS, FUSION, LEVELS, PRIORITY
 
 CUT_COLUMNS, EDGE_COLUMNS = 2, 3
@@ -71,12 +69,8 @@ class StagedLikelihood:
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, width) log-probability of each decision, zero where nothing is decided."""
-        parts = torch.split(actions, list(self.sizes), dim=1)
-        log_probs = []
-        for stage, part in zip(self.stages, parts, strict=True):
-            each = stage.unit_log_prob(part)
-            log_probs.append(each if stage.weight is None else each * stage.weight)
-        return torch.cat(log_probs, dim=1)
+        parts = zip(self.stages, torch.split(actions, list(self.sizes), dim=1), strict=True)
+        return torch.cat([stage.unit_log_prob(part) for stage, part in parts], dim=1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, width) decisions."""
@@ -92,25 +86,12 @@ class DecisionStages(nn.Module):
 
     Recurrent attention (GO, 2.4): the decisions of a stage are added to its input, and a layer of
     attention, the same between all stages, turns the normed sum into the input of the next stage.
-
-    Args:
-        decisions: ``PRIORITY``, ``FUSION`` or both, in that order.
-        n_devices: Number of devices.
-        devices: Whether times, limits and links of the devices are known.
-        hidden: Width of embeddings.
-        between: The layer of attention.
     """
 
-    def __init__(
-        self,
-        decisions: Sequence[str],
-        n_devices: int,
-        devices: bool,
-        hidden: int,
-        between: SegmentAttention,
-    ) -> None:
+    def __init__(self, decisions: Sequence[str], n_devices: int, options: GOOptions) -> None:
         super().__init__()
-        self.between = between
+        hidden, devices = options.hidden, options.devices
+        self.between = SegmentAttention(options, 1)
         self.norm = nn.LayerNorm(hidden)
         self.placed = PlacementEmbedding(n_devices, devices, hidden)
         self.levels = nn.Linear(hidden, LEVELS) if PRIORITY in decisions else None
@@ -156,13 +137,7 @@ class DecisionStages(nn.Module):
 
 
 class PlacementEmbedding(nn.Module):
-    """Embeds the device of each unit, and the number of its edges to other devices.
-
-    Args:
-        n_devices: Number of devices.
-        devices: Whether the device is described by times, limits and links, not by its number.
-        hidden: Width of embeddings.
-    """
+    """Embeds the device of each unit, and the number of its edges to other devices."""
 
     def __init__(self, n_devices: int, devices: bool, hidden: int) -> None:
         super().__init__()
@@ -208,39 +183,15 @@ class EdgeHead(nn.Module):
         return torch.cat([torch.zeros_like(fused), fused], dim=2)
 
 
-class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.problem.ActionLayout``."""
+def read_parts(choices: IntArray, n_units: int) -> dict[str, int]:
+    """Entries of each decision in an action with (width,) choices; see ``ActionLayout``.
 
-    units: int  # entries that are devices, padding included
-    levels: int  # entries that are levels
-    edges: int  # entries that are bits
-    devices: int  # number of devices
-
-    @property
-    def counts(self) -> list[int]:
-        """Entries of each part."""
-        return [self.units, self.levels, self.edges]
-
-    @property
-    def decisions(self) -> tuple[str, ...]:
-        """Those of ``DECISIONS`` that have entries."""
-        return tuple(name for name, count in zip(DECISIONS, self.counts, strict=True) if count > 0)
-
-
-def read_parts(
-    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> ActionParts | None:
-    """Read the parts of actions that place all units at once; None if they are something else."""
-    choices = getattr(action_space, "nvec", np.zeros(0))
-    if choices.ndim != 1 or not len(choices):
-        return None
-    # Padding belongs to the units: the observation alone shows how many entries are theirs.
-    units = len(choices)
-    if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
-        (units,) = observation_space["node_mask"].shape or (0,)
-    further = choices[units:]
-    levels = units * bool(len(further) >= units and (further[:units] == LEVELS).all())
-    is_uniform = (choices[:units] == choices[0]).all() and (further[levels:] == BIT_VALUES).all()
-    if not 0 < units <= len(choices) or not is_uniform:
-        return None
-    return ActionParts(units, levels, len(further) - levels, int(choices[0]))
+    Raises:
+        UserError: Those after the units' are neither levels nor bits.
+    """
+    further = choices[n_units:]
+    n_levels = n_units * bool(len(further) >= n_units and (further[:n_units] == LEVELS).all())
+    if (further[n_levels:] != BIT_VALUES).any():
+        raise UserError("actions hold more than devices, levels of priority and bits of fusion")
+    counts = n_units, n_levels, len(further) - n_levels
+    return {name: count for name, count in zip(DECISIONS, counts, strict=True) if count}

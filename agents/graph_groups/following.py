@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from agents.common import FORBIDDEN
+from agents.common import FORBIDDEN, sample_devices
 
 
 class FollowingDevices:
@@ -71,14 +71,11 @@ class FollowingDevices:
     @torch.no_grad()
     def sample(self) -> Tensor:
         """(B, N) devices: all units choose, then those that follow take their leader's device."""
-        cumulative = self.own.exp().cumsum(dim=-1)
-        # Divided by their sum: see `UnitCategorical.sample`.
-        thresholds = (cumulative / cumulative[..., -1:])[..., :-1][self.row]
-        uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
-        devices = (uniform[..., None] >= thresholds).sum(dim=-1)
+        devices = sample_devices(self.own, self.row)
         # The first unit of a chain of followers chooses for all of it. Pointer doubling finds it in
         # log2(length) operations on whole batches.
-        follows = torch.rand_like(uniform) < self.stay.exp()[self.row]
+        stay = self.stay.exp()[self.row]
+        follows = torch.rand_like(stay) < stay
         # Outside a window nothing is drawn; units there keep their device and lead those inside.
         if self.window is not None and self.base is not None:
             devices, follows = torch.where(self.window, devices, self.base), follows & self.window
@@ -127,12 +124,8 @@ class FollowingDevices:
     def within(self, window: Tensor, base: Tensor) -> FollowingDevices:
         """The distribution of a window's units alone; the others keep their devices.
 
-        A unit of the window may follow one outside. The likelihood is that of the window's units,
-        given the others.
-
-        Args:
-            window: (k B, N) bool, k windows for each row.
-            base: (k B, N) devices.
+        A unit of the (k B, N) windows, k for each row, may follow one outside. The likelihood is
+        that of the window's units, given the others with (k B, N) ``base`` devices.
         """
         part = copy(self)
         part.row = self.row.repeat_interleave(len(window) // len(self.row))

@@ -1,8 +1,7 @@
 """Groups of units that are placed together (HSDAG, 2.4, 2.5; Graph Parsing Networks).
 
-First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z' that
-they move in an episode. Each step of an episode is parsed once, by the weights that sample
-placements: in the updates, the likelihood of a placement may change with the weights alone.
+First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z'. Each
+step of an episode is parsed once: in updates a likelihood may change with the weights alone.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import pad
 
 from agents.common import GraphBatch, LRUCache, first_keep, intersect_followers
 from agents.hsdag.networks import Groups, HSDAGOptions, Networks
@@ -41,8 +41,8 @@ def parse(
 
     Args:
         n: Number of nodes.
-        edges: (2, e) node indices; their direction is ignored.
-        scores: (e,) logits of scores; ties are won by the earlier edge.
+        edges: (2, e), whose direction is ignored.
+        scores: (e,); ties are won by the earlier edge.
         depth: Number of levels; 0 makes every node a separate group.
         allowed: (n, D) bool; the nodes of a group must have an allowed device in common.
     """
@@ -104,15 +104,13 @@ class GraphStep(NamedTuple):
 
 
 class States(NamedTuple):
-    """S graphs at steps of an episode, their nodes one after another."""
+    """S graphs at steps of an episode, with N padded units each."""
 
     steps: list[GraphStep]
-    graph: list[int]  # index of each state's graph in the batch
-    begins: IntArray  # (S,) where each state's nodes begin
-    node: Tensor  # (m,) index of each node in the graphs' batch
-    state: Tensor  # (m,) state of each node
-    shift: Tensor  # (m, hidden) sum of what earlier steps added to each node's embedding
-    costs: Tensor  # (m, D) times of each node
+    graph: Tensor  # (S,) index of each state's graph in the batch
+    mask: Tensor  # (S, N) bool, False for padding
+    shift: Tensor  # (S, N, hidden) sum of what earlier steps added to each unit's embedding
+    costs: Tensor  # (S, N, D) times of each unit
     prior: Tensor  # (S,) logits of keeping an edge, to which its score is added
 
 
@@ -120,8 +118,6 @@ class RolloutGroups:
     """Groups of a rollout, and the embeddings that they are parsed from.
 
     Args:
-        networks: Networks that compute embeddings and scores.
-        options: How groups are parsed.
         sampling: Whether placements are sampled. If all dominant edges are kept, groups are then
             parsed with dropout, which varies them.
         drawn: Placements that were drawn in earlier rollouts.
@@ -132,8 +128,7 @@ class RolloutGroups:
     ) -> None:
         self.networks, self.options = networks, options
         self.sampling, self.drawn = sampling, drawn
-        self.weights = list(networks.parameters())
-        self.version = compute_version(self.weights)
+        self.version = self.find_version()
         self.steps: dict[Key, GraphStep] = {}
         self.states: LRUCache[tuple[Key, ...], States] = LRUCache()
         self.embeddings: LRUCache[tuple[tuple[int, ...], bool], Tensor] = LRUCache()
@@ -141,17 +136,20 @@ class RolloutGroups:
     @property
     def stale(self) -> bool:
         """True if the weights have changed since the rollout began."""
-        return self.version != compute_version(self.weights)
+        return self.version != self.find_version()
+
+    def find_version(self) -> int:
+        """A hash that changes when weights are changed in place or replaced."""
+        return hash(tuple((p._version, p.data_ptr()) for p in self.networks.parameters()))
 
     def find_states(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> States:
         """Find the states of these graphs and steps of the episode."""
         if keys in self.states:
             return self.states[keys]
         steps = [self.find_step(graphs, *key) for key in keys]
-        rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
-        nodes = torch.arange(len(graphs.x), device=graphs.x.device)
-        node = torch.cat([nodes[graphs.nodes_of(row)] for row in rows])
-        sizes = nodes.new_tensor([len(step.group) for step in steps])
+        rows = graphs.ptr.new_tensor([graphs.ids.index(graph_id) for graph_id, _ in keys])
+        mask = graphs.node_mask[rows]
+        shifts = [pad(step.shift, (0, 0, 0, mask.shape[1] - len(step.shift))) for step in steps]
         # a prior of keeping edges, so that about the wanted number of groups remains
         n_groups = self.options.groups
         if self.options.refine:
@@ -159,19 +157,17 @@ class RolloutGroups:
         self.states[keys] = States(
             steps=steps,
             graph=rows,
-            begins=(sizes.cumsum(0) - sizes).cpu().numpy(),
-            node=node,
-            state=torch.repeat_interleave(torch.arange(len(rows), device=nodes.device), sizes),
-            shift=torch.cat([step.shift for step in steps]),
-            costs=graphs.x[node, self.networks.costs],
-            prior=first_keep(sizes, max(n_groups, 1.0)),
+            mask=mask,
+            shift=torch.stack(shifts),
+            costs=graphs.pad(graphs.x[:, self.networks.costs])[rows],
+            prior=first_keep(mask.sum(dim=1), max(n_groups, 1.0)),
         )
         return self.states[keys]
 
     def encode(self, graphs: GraphBatch, states: States) -> Tensor:
-        """(m, hidden) embeddings of the states' nodes by the current weights."""
+        """(S, N, hidden) embeddings of the states' units by the current weights."""
         z = self.networks.encoder(graphs) if self.stale else self.embed(graphs)
-        return self.networks.shift_embeddings(z.index_select(0, states.node), states.shift)
+        return self.networks.shift_embeddings(graphs.pad(z)[states.graph], states.shift)
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
@@ -228,50 +224,30 @@ class RolloutGroups:
 def group_nodes(
     graphs: GraphBatch, states: States, which: Sequence[int], trees: Sequence[Tensor]
 ) -> Groups:
-    """Group the nodes of states by the dominant edges that are kept.
-
-    Args:
-        graphs: The graphs.
-        states: Their states.
-        which: The state of each of R partitions; a state may occur several times.
-        trees: (2, k) kept edges of each partition.
-    """
-    chosen = [states.steps[state] for state in which]
-    # members are numbered over all partitions, one after another
-    sizes = [len(step.group) for step in chosen]
-    begins = (np.cumsum(sizes) - sizes).tolist()
-    nodes = torch.arange(len(states.node), device=graphs.x.device)
-    starts = states.begins[list(which)].tolist()
-    node = torch.cat([nodes[b : b + n] for b, n in zip(starts, sizes, strict=True)])
+    """Group the units of states, some of them several times, by (2, k) dominant edges of each."""
+    chosen = list(which)
+    mask, n_slots = states.mask[chosen], states.mask.shape[1]
     # groups are the components of what is kept; inner edges are all edges within one
-    forest = torch.cat([ends + b for ends, b in zip(trees, begins, strict=True)], dim=1)
-    labels = label_components(forest.cpu().numpy(), sum(sizes))
-    group = torch.as_tensor(labels, device=graphs.x.device)
-    edges = torch.cat([step.edges + b for step, b in zip(chosen, begins, strict=True)], dim=1)
+    forest = number_over_all(trees, n_slots)
+    labels = label_components(forest.cpu().numpy(), mask.numel())
+    group = torch.as_tensor(labels, device=mask.device)
+    edges = number_over_all([states.steps[state].edges for state in chosen], n_slots)
     # a group is decided by its first unit, its leader; the others follow
-    rows = [states.graph[state] for state in which]
-    node_mask = graphs.node_mask[rows]
-    row, slot = node_mask.nonzero(as_tuple=True)
-    n_slots = node_mask.shape[1]
-    slots = torch.arange(n_slots, device=graphs.x.device).repeat(len(rows), 1)
-    members = torch.arange(len(group), device=group.device)
-    first = members.new_full((int(group.max()) + 1,), len(group))
-    first.scatter_reduce_(0, group, members, "amin")
-    leader = slots.clone()
-    leader[row, slot] = slot[first[group]]
-    allowed = graphs.allowed_slots
+    units = torch.arange(len(group), device=group.device)
+    first = units.new_full((int(group.max()) + 1,), len(group))
+    first.scatter_reduce_(0, group, units, "amin")
+    leader, allowed = (first[group] % n_slots).view_as(mask), graphs.allowed_slots
+    if allowed is not None:
+        allowed = intersect_followers(allowed[states.graph[chosen]], leader, n_slots)
     return Groups(
-        node=node,
         group=group,
         inner=edges[:, group[edges[0]] == group[edges[1]]],
-        row=row,
-        slot=slot,
         leader=leader,
-        decides=(leader == slots) & node_mask,
-        allowed=None if allowed is None else intersect_followers(allowed[rows], leader, n_slots),
+        decides=(first[group] == units).view_as(mask) & mask,
+        allowed=allowed,
     )
 
 
-def compute_version(weights: list[nn.Parameter]) -> int:
-    """A hash that changes when weights are changed in place or replaced."""
-    return hash(tuple((p._version, p.data_ptr()) for p in weights))
+def number_over_all(edges: Sequence[Tensor], n_slots: int) -> Tensor:
+    """(2, e) edges between the padded units of all partitions, of (2, k) edges in each."""
+    return torch.cat([ends + row * n_slots for row, ends in enumerate(edges)], dim=1)

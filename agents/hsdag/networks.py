@@ -53,14 +53,11 @@ class HSDAGOptions:
 
 
 class Groups(NamedTuple):
-    """R partitions of nodes into groups, whose members are numbered over all partitions."""
+    """R partitions of N padded units into groups; units are numbered over all partitions."""
 
-    node: Tensor  # (m,) node of each member, among those of the states
-    group: Tensor  # (m,) group of each member, numbered over all partitions
-    inner: Tensor  # (2, k) members at the ends of the edges within groups
-    row: Tensor  # (m,) partition of each member
-    slot: Tensor  # (m,) index of each member among the padded units
-    leader: Tensor  # (R, N) the padded unit that each padded unit follows
+    group: Tensor  # (R * N,) group of each unit; padding is alone
+    inner: Tensor  # (2, k) units at the ends of the edges within groups
+    leader: Tensor  # (R, N) which of the N units each follows, the first of its group
     decides: Tensor  # (R, N) bool, whether a unit is a leader; False for padding
     allowed: Tensor | None  # (R, N, D) bool, what all followers of a unit allow; None allows all
 
@@ -81,11 +78,11 @@ class Networks(nn.Module):
         self.cost_weight = weight if options.cost_weight else None
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
-        """(m, hidden) Z + Z', normalised.
+        """(..., hidden) Z + Z', normalised.
 
         Deviation: the paper's sum is not normalised. It would double at each step, and overflow.
         """
-        return functional.layer_norm(z + shift, z.shape[1:])
+        return functional.layer_norm(z + shift, z.shape[-1:])
 
     def score_edges(self, z: Tensor, edges: Tensor) -> Tensor:
         """(e,) logits of the scores S_uv = sigmoid(phi(z_u * z_v)) of edges (2, e)."""
@@ -98,11 +95,6 @@ class Networks(nn.Module):
 
         Deviation: the mean of a group's embeddings, not their sum, so that large groups do not
         outgrow small ones from step to step.
-
-        Args:
-            z: (m, hidden) embeddings of the members.
-            group: (m,) group of each member.
-            inner: (2, k) members at the ends of the edges within groups.
         """
         n_groups = int(group.max()) + 1
         pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
@@ -114,22 +106,16 @@ class Networks(nn.Module):
         return pooled * torch.where(count > 0, total / count.clamp(min=1), 1.0)[:, None]
 
     def forward(self, z: Tensor, costs: Tensor, groups: Groups) -> Tensor:
-        """(R, N, D) logits of padded units, from (n, hidden) embeddings and (n, D) times of nodes.
+        """(R, N, D) logits of the units that decide, each for its group.
 
-        Units of a group have equal logits.
+        From (R, N, hidden) embeddings and (R, N, D) times of padded units.
         """
-        members = z.index_select(0, groups.node)
-        logits: Tensor = self.placer(self.pool_groups(members, groups.group, groups.inner))
+        deciding = groups.group[groups.decides.flatten()]
+        pooled = self.pool_groups(z.flatten(0, 1), groups.group, groups.inner)
+        logits: Tensor = self.placer(pooled.index_select(0, deciding))
         if self.cost_weight is not None:  # of a group, the time of all its units
-            times = scatter(costs.index_select(0, groups.node), groups.group, reduce="sum")
+            times = scatter(costs.flatten(0, 1), groups.group, reduce="sum")[deciding]
             logits = logits - self.cost_weight * (times + MIN_COST).log()
-        of_units = logits.new_zeros(*groups.decides.shape, logits.shape[1])
-        of_units[groups.row, groups.slot] = logits.index_select(0, groups.group)
+        of_units = logits.new_zeros(costs.shape)
+        of_units[groups.decides] = logits
         return of_units
-
-    def compute_values(self, z: Tensor, state: Tensor) -> Tensor:
-        """(S, 1) expected returns, from (m, hidden) embeddings of nodes, (m,) of each state."""
-        if self.critic is None:
-            return z.new_zeros(int(state.max()) + 1, 1)
-        values: Tensor = self.critic(scatter(z, state, reduce="mean"))
-        return values

@@ -23,10 +23,11 @@ from agents.common import (
     TensorDict,
     UnitCategorical,
     UnitPolicy,
+    scatter,
 )
-from agents.hsdag.groups import RolloutGroups, States, group_nodes
+from agents.hsdag.groups import RolloutGroups, States, group_nodes, number_over_all
 from agents.hsdag.networks import HSDAGOptions, Networks
-from placement_gym.base import unknown_name
+from placement_gym.base import check_choice
 from placement_gym.envs import FEATURES
 
 ALL_LEVELS = 64
@@ -65,14 +66,8 @@ class GroupedDevices(UnitCategorical):
 class SampledGroups:
     """A distribution of groups and of their devices; see ``DeviceDistribution``.
 
-    Args:
-        networks: Score edges and place groups.
-        graphs: The graphs of the states.
-        states: Graphs at steps of an episode, with their dominant edges.
-        z: (m, hidden) embeddings of their nodes.
-        row: (B,) state of each row.
-        keys: (B,) key of each row's state in the memory.
-        memory: The edges that were kept for each placement; its likelihood is that of these.
+    Of B rows about S states with (S, N, hidden) embeddings. A memory has the edges that were kept
+    for each placement, whose likelihood is that of these, by (B,) keys of the states.
     """
 
     def __init__(
@@ -89,10 +84,10 @@ class SampledGroups:
         self.row, self.keys, self.memory = row, keys, memory
         # (S, N) logits of keeping each dominant edge, padded: a forest has fewer edges than nodes
         n_slots = graphs.node_mask.shape[1]
-        counts = [step.tree.shape[1] for step in states.steps]
-        begun = zip(states.steps, states.begins.tolist(), strict=True)
-        trees = torch.cat([step.tree + begin for step, begin in begun], dim=1)
-        scores = torch.split(networks.score_edges(z, trees), counts)
+        trees = [step.tree for step in states.steps]
+        counts = [tree.shape[1] for tree in trees]
+        ends = number_over_all(trees, n_slots)
+        scores = torch.split(networks.score_edges(z.flatten(0, 1), ends), counts)
         padded = [pad(score, (0, n_slots - len(score))) for score in scores]
         self.logits = torch.stack(padded) + states.prior[:, None]
         self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
@@ -127,7 +122,7 @@ class SampledGroups:
         trees = [self.states.steps[state].tree for state in which]
         forests = [tree[:, k[: tree.shape[1]]] for tree, k in zip(trees, kept, strict=True)]
         groups = group_nodes(self.graphs, self.states, which, forests)
-        scores = self.networks(self.z, self.states.costs, groups)
+        scores = self.networks(self.z[which], self.states.costs[which], groups)
         devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
         if self.mask is not None:
             devices = devices.restricted_to(self.mask)
@@ -156,9 +151,6 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         preset: ``"rl"`` or ``"paper"``, a key of ``OPTIONS``.
         kwargs: Attributes of ``HSDAGOptions`` that override the preset, and what ``UnitPolicy``
             takes.
-
-    Raises:
-        UserError: Unknown option, or one is out of range.
     """
 
     Options = HSDAGOptions
@@ -169,8 +161,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     """Placements drawn in rollouts so far."""
 
     def __init__(self, *args: Any, preset: str = "rl", **kwargs: Any) -> None:
-        if preset not in OPTIONS:
-            raise unknown_name("preset", preset, OPTIONS)
+        check_choice("preset", preset, OPTIONS)
         super().__init__(*args, **{**asdict(OPTIONS[preset]), **kwargs})
 
     def build(self) -> None:
@@ -210,7 +201,10 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         rollout = self.greedy if greedy else self.rollout
         states = rollout.find_states(graphs, keys)
         z = rollout.encode(graphs, states)
-        values = self.networks.compute_values(z, states.state)[row]
+        values = None
+        if self.networks.critic is not None:
+            state = states.mask.nonzero()[:, 0]
+            values = self.networks.critic(scatter(z[states.mask], state, reduce="mean"))[row]
         # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
         if self.options.groups and self.options.depth:
             numbers = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]

@@ -1,6 +1,84 @@
 """List schedules whose weights a policy chooses: an answer for any graph in a millisecond."""
 
-from agents.list_policy.agent import ListPolicyAgent
-from agents.list_policy.training import BestOfK, best_of_k_advantages, export_ppo, make_trainer
+from __future__ import annotations
 
-__all__ = ["BestOfK", "ListPolicyAgent", "best_of_k_advantages", "export_ppo", "make_trainer"]
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.list_policy.training import BestOfK, best_of_k_advantages, make_trainer
+from agents.search import Search
+from placement_gym.base import check_integer
+from placement_gym.envs import find_semantics
+from placement_gym.problem import assignment_hash
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator
+from placement_gym.solvers.list_policy import (
+    MANY,
+    ONE,
+    ListPolicy,
+    ListScheduler,
+    compute_statistics,
+    draw_actions,
+)
+
+__all__ = ["BestOfK", "ListPolicyAgent", "best_of_k_advantages", "make_trainer"]
+
+SAMPLES = 100
+LEARNED = 0.75
+"""Share of the schedules whose weights the policy draws; those of the others are random."""
+COMPARED = 10
+"""Best schedules among which one is looked for that has not been evaluated."""
+
+
+class ListPolicyAgent(Search):
+    """Places by list schedules whose weights a policy chooses, trained on other problems.
+
+    ``predict`` answers at once, without an evaluation. ``learn`` evaluates placements, each the
+    best of many schedules by the environment's own costs that has not been evaluated; nothing is
+    learned from these.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
+        policy: Draws schedules for ``learn``: ``"many"`` or ``"one"``, see
+            ``solvers.list_policy.policy``, or a file.
+        first: The policy that answers before ``learn``, with the same choices.
+        samples: Schedules for each evaluation.
+
+    Raises:
+        UserError: There is no such policy, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        seed: int,
+        policy: str | Path = MANY,
+        first: str | Path = ONE,
+        samples: int = SAMPLES,
+    ) -> None:
+        super().__init__(env, seed)
+        check_integer("samples", samples, 2)
+        self.samples, self.policy = samples, ListPolicy.load(policy)
+        # a measured environment has no semantics; its profile is fitted to serial execution
+        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
+        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
+        self.scheduler = ListScheduler(self.problem, simulator)
+        self.statistics = compute_statistics(self.scheduler.view)
+        self.tried: set[str] = set()
+        action = ListPolicy.load(first).draw(self.statistics, 1, self.rng)
+        self.assignment = self.scheduler.find_best(action, self.rng)[0][0].astype(np.int64)
+
+    def improve(self, end: int) -> None:
+        """Evaluate the best of many schedules that is new, or the best if none is."""
+        n_learned = int(LEARNED * self.samples)
+        drawn = self.policy.draw(self.statistics, n_learned, self.rng)
+        others = draw_actions(self.rng, self.samples - n_learned)
+        places, _ = self.scheduler.find_best(np.concatenate([drawn, others]), self.rng, COMPARED)
+        new = (place for place in places if assignment_hash(place) not in self.tried)
+        chosen = next(new, places[0])
+        self.tried.add(assignment_hash(chosen))
+        self.evaluate(chosen[None].astype(np.int64))

@@ -1,72 +1,40 @@
-"""Training of list policies across generated problems, by PPO or for the best of k samples."""
+"""Training of list policies across generated problems, for the best of k samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import comb
 from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.env_util import make_vec_env
 from torch import nn
 
-from placement_gym.base import (
-    FloatArray,
-    UserError,
-    check_integer,
-    parse_count,
-    round_significant,
-    unknown_name,
-)
+from placement_gym.base import FloatArray, check_integer, parse_count, round_significant
 from placement_gym.envs import StreamEnv, StreamProblem
 from placement_gym.solvers.list_policy import MOST_SPREAD, N_STATISTICS, N_WEIGHTS, ListPolicy
 
-BEST_OF_K, PPO_NAME = "best-of-k", "ppo"
 HIDDEN = 32
 DIGITS = 5
 """Of the weights of a policy."""
 WORST = 10.0
 """Cost of an infeasible schedule, in floors of its problem; no other one counts as more."""
-PPO_SETTINGS: dict[str, Any] = {
-    "n_steps": 64,
-    "batch_size": 128,
-    "learning_rate": 1e-3,
-    "gamma": 0.0,
-    "policy_kwargs": {"net_arch": [HIDDEN]},
-    "device": "cpu",
-}
-"""Arguments of SB3's PPO, for ``PPO_ENVS`` environments."""
-PPO_ENVS = 16
 
 
 def make_trainer(
-    seed: int = 0,
-    algorithm: str = BEST_OF_K,
-    k: int = 8,
-    envs: dict[str, Any] | None = None,
-    **settings: Any,
-) -> BestOfK | PPO:
+    seed: int = 0, k: int = 8, envs: dict[str, Any] | None = None, **settings: Any
+) -> BestOfK:
     """Make a trainer of list policies in ``DevicePlacementStream-v0``; ``learn`` counts episodes.
 
     Args:
         seed: Of weights and samples.
-        algorithm: ``"best-of-k"``: the policy gradient for the best of ``k`` samples, or ``"ppo"``:
-            SB3's, for one sample.
         k: Samples of which the best counts; 1 is the policy gradient for the mean.
         envs: Arguments of ``StreamEnv``.
-        settings: Arguments of ``BestOfK`` or of SB3's PPO that override the defaults.
+        settings: Arguments of ``BestOfK`` that override the defaults.
 
     Raises:
-        UserError: The algorithm is unknown, or an argument is out of range.
+        UserError: An argument is out of range.
     """
-    if algorithm == BEST_OF_K:
-        return BestOfK(StreamEnv(**envs or {}), k, seed=seed, **settings)
-    if algorithm != PPO_NAME:
-        raise unknown_name("algorithm", algorithm, (BEST_OF_K, PPO_NAME))
-    vector = make_vec_env(StreamEnv, PPO_ENVS, seed=seed, env_kwargs=envs or {})
-    return PPO("MlpPolicy", vector, seed=seed, **{**PPO_SETTINGS, **settings})
+    return BestOfK(StreamEnv(**envs or {}), k, seed=seed, **settings)
 
 
 def best_of_k_advantages(rewards: FloatArray, k: int) -> FloatArray:
@@ -182,37 +150,11 @@ class BestOfK:
 
     def export(self, about: str = "") -> ListPolicy:
         """The policy, its numbers rounded."""
-        layers = [self.net[0], self.net[2]]
-        return make_policy(self.shift, self.scale, layers, about=about)
-
-
-def export_ppo(model: PPO, about: str = "") -> ListPolicy:
-    """The list policy of SB3's PPO with one hidden layer, trained on statistics and weights.
-
-    Raises:
-        UserError: The model has other layers.
-    """
-    hidden = [
-        layer for layer in model.policy.mlp_extractor.policy_net if isinstance(layer, nn.Linear)
-    ]
-    if len(hidden) != 1:
-        raise UserError("a list policy has one hidden layer: use policy_kwargs={'net_arch': [32]}")
-    output: Any = model.policy.action_net
-    log_std: Any = model.policy.log_std
-    both = nn.Linear(output.in_features, 2 * N_WEIGHTS)
-    with torch.no_grad():
-        both.weight[:N_WEIGHTS], both.weight[N_WEIGHTS:] = output.weight, 0.0
-        both.bias[:N_WEIGHTS], both.bias[N_WEIGHTS:] = output.bias, log_std
-    return make_policy(np.zeros(N_STATISTICS), np.ones(N_STATISTICS), [hidden[0], both], about)
-
-
-def make_policy(
-    shift: FloatArray, scale: FloatArray, layers: Sequence[Any], about: str = ""
-) -> ListPolicy:
-    """A policy of two linear layers, its numbers rounded to ``DIGITS``."""
-    weights = [
-        np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
-        for layer in layers
-    ]
-    rounded = [round_significant(array, DIGITS).tolist() for array in (shift, scale, *weights)]
-    return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)
+        layers: list[Any] = [self.net[0], self.net[2]]
+        weights = [
+            np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
+            for layer in layers
+        ]
+        arrays = (self.shift, self.scale, *weights)
+        rounded = [round_significant(array, DIGITS).tolist() for array in arrays]
+        return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from agents.common import REINFORCE, SB3_ADAM, LearnedAgent, Preset, lacks_repair
-from agents.placeto.episodes import UnitRollouts, make_training_episodes
-from agents.placeto.placeto import Placeto
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from agents.common import REINFORCE, SB3_ADAM, LearnedAgent, Preset, find_bases
+from agents.placeto.episodes import DryRun, StreamUnitsEnv, UnitRollouts
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
-from placement_gym.envs import DevicePlacementEnv
+from placement_gym.base import UserError, check_integer
+from placement_gym.envs import PerUnitEnv, read_graph_id
 
 __all__ = ["Placeto", "PlacetoOptions", "PlacetoPolicy", "make", "make_trainer"]
 
@@ -26,6 +29,58 @@ def entropy(remaining: float) -> float:
     return remaining
 
 
+class Placeto(REINFORCE):
+    """REINFORCE on one unit per step, which can also predict the devices of all units at once.
+
+    These are the result of an episode that evaluates no placement. It starts with all units on the
+    reference device, or with the best placement of the training if its episodes did.
+    """
+
+    dry_run: DryRun | None = None
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """The current unit's device; without one, the devices of (N,) or (B, N) units.
+
+        Raises:
+            UserError: All units are asked for in another graph than that of the training.
+        """
+        if "current_unit" in observation:
+            return super().predict(observation, state, episode_start, deterministic)
+        self.remember_env()
+        dry_run = self.dry_run
+        if dry_run is None or (read_graph_id(observation) != dry_run.observer.graph_id).any():
+            raise UserError(
+                "Placeto predicts all units at once for the graph it was trained on; for another, "
+                "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
+            )
+        return dry_run.place(self.policy, observation, deterministic), state
+
+    def remember_env(self) -> None:
+        """Keep the parts of the environment that predictions need, if there is one.
+
+        These include its best placement so far, if its episodes start from there.
+        """
+        bases = [] if self.env is None else find_bases(self.env)
+        if self.env is None or not bases:
+            return
+        if self.dry_run is None or self.dry_run.observer.graph_id != bases[0].observer.graph_id:
+            self.dry_run = DryRun.from_env(bases[0])
+        (first,) = self.env.get_attr("unwrapped", 0)
+        if isinstance(first, PerUnitEnv) and first.start == "best" and first.best is not None:
+            self.dry_run = replace(self.dry_run, start=first.best[1])
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """See SB3; the file also holds what predictions need of the environment."""
+        self.remember_env()
+        super().save(*args, **kwargs)
+
+
 COMMON: dict[str, Any] = {
     "learning_rate": rate,
     "batch_size": 64,
@@ -34,28 +89,17 @@ COMMON: dict[str, Any] = {
 }
 PRESETS = {
     "rl": Preset(
-        PlacetoOptions(devices=True), {**COMMON, "gamma": 0.9, "ent_coef": 0.01}, optimizer=SB3_ADAM
+        PlacetoOptions(devices=True),
+        {**COMMON, "gamma": 0.9, "ent_coef": 0.01},
+        optimizer=SB3_ADAM,
+        scarce={"respect_memory": True},
     ),
     "paper": Preset(
         PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM
     ),
 }
-"""``numbers.csv`` has the numbers with their sources; ``adapt`` sets ``n_steps``."""
-
-
-def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
-    """Make rollouts of episodes, which keep to memory limits where nothing repairs placements.
-
-    The paper does not keep to them.
-    """
-    policy = preset.policy
-    if name == "rl" and lacks_repair(env):
-        policy = replace(policy, respect_memory=True)
-    n_steps = max(env.problem.n_units, preset.algorithm.get("n_steps", 0))
-    return replace(preset, policy=policy, algorithm={**preset.algorithm, "n_steps": n_steps})
-
-
-make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, adapt, UnitRollouts)
+"""``numbers.csv`` has the numbers with their sources; a rollout is an episode."""
+make = LearnedAgent(PlacetoPolicy, PRESETS, Placeto, UnitRollouts)
 """Makes ``Placeto``, for environments that place all units at once or one unit per step."""
 
 
@@ -84,17 +128,14 @@ def make_trainer(
     Raises:
         UserError: There are fewer than two episodes.
     """
-    defaults = {
-        "n_steps": 32,
-        "batch_size": 512,
-        "gamma": 0.9,
-        "ent_coef": 0.01,
-        "max_grad_norm": 1.25,
-    }
+    check_integer("episodes", episodes, 2)  # a step is compared with the same one of others
+    stream: dict[str, Any] = {"n_problems": None, **(envs or {})}
+    members: list[Any] = [partial(StreamUnitsEnv, k, **stream) for k in range(episodes)]
+    defaults = {"n_steps": 32, "batch_size": 512, "gamma": 0.9, "ent_coef": 0.01}
     return REINFORCE(
         PlacetoPolicy,
-        make_training_episodes(problems, episodes, **envs or {}),
+        DummyVecEnv(members * problems),
         policy_kwargs={"devices": True, **(policy or {})},
         seed=seed,
-        **{"device": "cpu", **defaults, **settings},
+        **{"device": "cpu", "max_grad_norm": 1.25, **defaults, **settings},
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import Rollouts, WithoutGraph, find_stated
-from placement_gym.base import FloatArray, IntArray, check_integer, warn_user
+from placement_gym.base import FloatArray, IntArray, warn_user
 from placement_gym.envs import (
     GRAPH,
     UNITS,
@@ -23,7 +21,6 @@ from placement_gym.envs import (
     Observation,
     Observer,
     PerUnitEnv,
-    PlacementVectorEnv,
     Policy,
     SimulatedEnv,
     StreamEnv,
@@ -49,10 +46,9 @@ class DryRun:
     start: IntArray | None = None
 
     @classmethod
-    def from_env(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
+    def from_env(cls, env: DevicePlacementEnv) -> Self:
         """Make one of an environment, which is not changed."""
-        start_ms = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
-        return cls(env.observer, start_ms, start)
+        return cls(env.observer, None if isinstance(env, MeasuredEnv) else env.backend.start_ms)
 
     def place(
         self, policy: Policy, observation: dict[str, NDArray[Any]], deterministic: bool
@@ -124,62 +120,37 @@ class StreamUnitsEnv(StreamEnv):
         return self.units.action_masks()
 
 
-def make_training_episodes(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
-    """Make environments to train in across problems of the split ``train``.
-
-    Args:
-        problems: That are placed at the same time.
-        episodes: Of each problem at the same time, at least two.
-        kwargs: Further arguments of ``StreamEnv``; problems are drawn from the whole split.
-
-    Raises:
-        UserError: There are fewer episodes: a step would have no other to be compared with.
-    """
-    check_integer("episodes", episodes, 2)
-    members = [
-        partial(StreamUnitsEnv, member, **{"n_problems": None, **kwargs})
-        for member in range(episodes)
-    ]
-    return DummyVecEnv(members * problems)  # type: ignore[arg-type]
-
-
 class UnitRollouts(Rollouts):
     """How Placeto steps environments: one unit at a time. Saved models name this class."""
 
     settings = ()
 
-    def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Nothing: horizon and reward are of whole placements."""
-
-    def share(self, env: gym.Env[Any, Any]) -> None:
-        """None: episodes differ from step to step."""
+    def default_steps(self, bases: Sequence[DevicePlacementEnv]) -> int:
+        """See ``Rollouts``: an episode of the largest graph."""
+        return max((base.problem.n_units for base in bases), default=1)
 
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-        """The environment of one unit per step; see ``place_units``."""
-        return place_units(env)
+        """The environment of one unit per step, without the graph in observations.
 
-
-def place_units(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment of one unit per step, without the graph in observations.
-
-    One that places all units at once is copied into such a form, whose reward is the latency that
-    each step saves.
-    """
-    if isinstance(env.unwrapped, PerUnitEnv):
-        return WithoutGraph(env)
-    if wrapper := find_wrapper(env):
-        warn_user(
-            f"the agent places one unit a step and {wrapper} is around an environment of all "
-            "units at once, so it is not called: wrap DevicePlacementPerUnitSim-v0 or "
-            "DevicePlacementPerUnit-v0"
-        )
-    if "reward" in (stated := find_stated(env)):
-        warn_user(
-            f"reward={stated['reward']!r} is of whole placements and the agent places one unit a "
-            "step: it learns from the latency that each step saves; make "
-            "DevicePlacementPerUnitSim-v0 with reward='final' to learn from that of the last step"
-        )
-    return PerUnitEnv(without_graph(placement_env(env)))
+        One that places all units at once is copied into such a form, whose reward is the latency
+        that each step saves.
+        """
+        if isinstance(env.unwrapped, PerUnitEnv):
+            return WithoutGraph(env)
+        if wrapper := find_wrapper(env):
+            warn_user(
+                f"the agent places one unit a step and {wrapper} is around an environment of all "
+                "units at once, so it is not called: wrap DevicePlacementPerUnitSim-v0 or "
+                "DevicePlacementPerUnit-v0"
+            )
+        if "reward" in (stated := find_stated(env)):
+            warn_user(
+                f"reward={stated['reward']!r} is of whole placements and the agent places one unit "
+                "a step: it learns from the latency that each step saves; make "
+                "DevicePlacementPerUnitSim-v0 with reward='final' to learn from that of the last "
+                "step"
+            )
+        return PerUnitEnv(without_graph(placement_env(env)))
 
 
 def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:

@@ -37,14 +37,7 @@ class Structure:
 
     @classmethod
     def from_batch(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
-        """Compute the arrays for one graph of a batch.
-
-        Args:
-            graphs: The batch.
-            graph: Index of the graph.
-            n_devices: Number of devices.
-            devices: Whether ``static`` has ``agents.common.devices``, too.
-        """
+        """Compute the arrays for one graph; with ``devices`` as ``agents.common`` has them, too."""
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
         x, cost = graphs.x[nodes], FEATURES["cost"].start
@@ -72,12 +65,7 @@ class Structure:
 
 
 def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
-    """(3, n, n) 1 where the column's unit is an ancestor, a descendant or parallel to the row's.
-
-    Args:
-        edges: (2, e) edges between units in topological order.
-        n: Number of units.
-    """
+    """(3, n, n) 1 where the column's unit is an ancestor, a descendant or parallel to the row's."""
     ancestors = np.zeros((n, n), dtype=bool)
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T:
         ancestors[target] |= ancestors[source]
@@ -140,13 +128,6 @@ class Networks(nn.Module):
     [e_c, g_P(sum of f_P over ancestors), g_C(sum of f_C over descendants), g_R(sum of f_R over
     parallel units)] enters a network of widths 16 d and 8 d. The paper has no critic: it is for
     algorithms that need one.
-
-    Args:
-        n_static: Columns of ``Structure.static``.
-        n_devices: Number of devices.
-        hidden: See ``Embedding``.
-        rounds: See ``Embedding``.
-        critic: Whether to build a critic.
     """
 
     def __init__(
@@ -161,12 +142,9 @@ class Networks(nn.Module):
         self.critic = make_head((1 + RELATIONS) * both, hidden, 1) if critic else None
 
     def summarize(self, x: Tensor, structure: Structure, current: Tensor) -> Tensor:
-        """(B, 8 * hidden) current unit, and summaries of ancestors, descendants, parallel units.
+        """(B, 8 * hidden) of (B,) current units, their ancestors, descendants and parallel units.
 
-        Args:
-            x: (n, B, width) inputs of the units in B states of one graph.
-            structure: Structure of the graph.
-            current: (B,) current units.
+        From (n, B, width) inputs of the units in B states of one graph.
         """
         n, n_states = x.shape[:2]
         e = self.embedding(x.reshape(n * n_states, -1), structure)

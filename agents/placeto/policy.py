@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from agents.common import (
     COLUMNS,
+    Decision,
     FreeMemory,
     GraphPolicy,
     LRUCache,
@@ -50,13 +50,6 @@ class PlacetoOptions:
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
     """Chooses the device of one unit after another, in any graph (Addanki et al. 2019).
 
-    Args:
-        observation_space: Observation space of an environment with one unit per step.
-        action_space: Action space of that environment.
-        lr_schedule: Learning rate schedule of the algorithm.
-        use_sde: Must be False: actions are discrete.
-        options: Attributes of ``PlacetoOptions``; for others see ``GraphPolicy``.
-
     Raises:
         UserError: There is no such option; or the environment places all units at once, or
             ``use_sde`` is set.
@@ -78,7 +71,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 "PlacetoPolicy places one unit per step: use DevicePlacementPerUnit-v0 or "
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )
-        self.n_devices = int(action_space.n)
+        self.n_slots, self.n_devices = 1, int(action_space.n)
         super().__init__(observation_space, action_space, lr_schedule, **options)
 
     def build(self) -> None:
@@ -91,36 +84,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         )
         self.structures: LRUCache[int, Structure] = LRUCache()
 
-    def forward(
-        self, obs: Any, deterministic: bool = False, action_masks: Any = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B,) actions, (B, 1) values and (B,) log-probabilities."""
-        distribution, values = self.decide(obs, action_masks)
-        actions = distribution.get_actions(deterministic)
-        return actions[:, 0], values, distribution.log_prob(actions)
-
-    def evaluate_actions(
-        self, obs: Any, actions: Tensor, action_masks: Any = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
-        distribution, values = self.decide(obs, action_masks)
-        return values, distribution.log_prob(actions[:, None]), distribution.entropy()
-
-    def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns."""
-        return self.decide(obs)[1]
-
-    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        return self.decide(observation, self.masks)[0].get_actions(deterministic)[:, 0]
-
-    def decide(
-        self, observation: TensorDict, action_masks: Any = None
-    ) -> tuple[UnitCategorical, Tensor]:
-        """Decide on the current units of (B, ...) observations, as (B, D) masks allow.
-
-        Returns:
-            The distribution of their devices; and (B, 1) expected returns, zero without a critic.
-        """
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """See ``GraphPolicy.decide``: the devices of the current units."""
         graphs, row_graph = self.graphs.batch(observation)
         n_rows, device = len(row_graph), row_graph.device
         logits = torch.zeros(n_rows, self.n_devices, device=device)
@@ -147,11 +112,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 memory = FreeMemory.from_batch(graphs, torch.full_like(current, graph))
                 used = memory.count_used(states["placement"], states["visited"])
                 allowed[rows] &= memory.mask(current, used)
-        distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])
-        if action_masks is not None:
-            masks = torch.as_tensor(np.asarray(action_masks), device=device).bool()
-            distribution = distribution.restricted_to(masks.reshape(n_rows, 1, -1))
-        return distribution, values
+        devices = UnitCategorical(logits[:, None], allowed=allowed[:, None])
+        return Decision(devices, values if self.has_critic else None)
 
 
 def make_inputs(

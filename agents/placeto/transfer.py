@@ -20,6 +20,8 @@ from placement_gym.base import UserError
 from placement_gym.envs import PerUnitEnv, placement_env, read_current_unit
 
 MAX_POLICIES = 8
+N_STEPS = 64
+"""Steps of each model's environment in a rollout of PPO."""
 
 
 class ZeroShot:
@@ -57,12 +59,6 @@ def make(
     max_nodes: int = 128,
     max_edges: int = 256,
     policy: Mapping[str, Any] | None = None,
-    learning_rate: float = 1e-3,
-    n_steps: int = 64,
-    batch_size: int = 160,
-    n_epochs: int = 5,
-    gamma: float = 0.98,
-    ent_coef: float = 0.1,
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
 
@@ -78,12 +74,6 @@ def make(
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
         policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True}``.
-        learning_rate: Of PPO, as the others below.
-        n_steps: Steps of each model's environment per rollout.
-        batch_size: Rows of a gradient step.
-        n_epochs: Passes over each rollout.
-        gamma: Discount factor.
-        ent_coef: Weight of the entropy.
 
     Raises:
         UserError: No models to train on, or the model of ``env`` is one that it is to be trained
@@ -96,62 +86,49 @@ def make(
     model = kwargs.pop("model")
     if model in train_on:
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
-    sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
-    like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    settings = {
-        "learning_rate": learning_rate,
-        "n_steps": n_steps,
-        "batch_size": batch_size,
-        "n_epochs": n_epochs,
-        "gamma": gamma,
-        "ent_coef": ent_coef,
-    }
-    options = json.dumps({"settings": settings, "policy": dict(policy or {})})
-    trained = train_policy(tuple(train_on), like, evaluations, seed, options)
-    base = without_graph(placement_env(env), max_nodes=max_nodes, max_edges=max_edges)
-    return ZeroShot(trained, base)
+    sizes = {"max_nodes": max_nodes, "max_edges": max_edges}
+    like = json.dumps({**kwargs, **sizes, "observe_graph": False, "reward": "improvement"})
+    options = json.dumps(dict(policy or {}))
+    trained = train_policy(tuple(train_on), like, options, evaluations, seed)
+    return ZeroShot(trained, without_graph(placement_env(env), **sizes))
 
 
 @lru_cache(maxsize=MAX_POLICIES)
 def train_policy(
-    models: tuple[str, ...], like: str, evaluations: int, seed: int, options_text: str
+    models: tuple[str, ...], like: str, options: str, evaluations: int, seed: int
 ) -> PlacetoPolicy:
-    """Train a policy on these models.
-
-    Args:
-        models: Names.
-        like: Arguments of their environments in JSON.
-        evaluations: Maximum number of steps.
-        seed: Seed of all random numbers.
-        options_text: ``settings`` of PPO, and arguments of the ``policy``, in JSON.
-    """
-    kwargs, options = json.loads(like), json.loads(options_text)
-    name = "placement_gym:DevicePlacementSim-v0"
+    """Train a policy on these models; ``like`` and ``options`` are JSON, as keys of the cache."""
+    name, kwargs, policy = (
+        "placement_gym:DevicePlacementSim-v0",
+        json.loads(like),
+        json.loads(options),
+    )
     envs = [PerUnitEnv(placement_env(gym.make(name, model=model, **kwargs))) for model in models]
-    graphs = {
-        key: table
-        for env in envs
-        for key, table in env.base.graph_table(
-            PlacetoPolicy.reads_devices(options["policy"])
-        ).items()
-    }
+    reads_devices, graphs = PlacetoPolicy.reads_devices(policy), dict[int, Any]()
+    for env in envs:
+        graphs |= env.base.graph_table(reads_devices)
+    rollout = N_STEPS * len(envs)
+    if evaluations < rollout:
+        raise UserError(
+            f"evaluations={evaluations} is less than one rollout of {rollout}, {N_STEPS} steps of "
+            f"{len(envs)} models"
+        )
     model = PPO(
         PlacetoPolicy,
         DummyVecEnv([lambda env=env: env for env in envs]),  # type: ignore[misc]
-        policy_kwargs={"graphs": graphs, **options["policy"]},
+        learning_rate=1e-3,
+        n_steps=N_STEPS,
+        batch_size=min(160, rollout),
+        n_epochs=5,
+        gamma=0.98,
+        ent_coef=0.1,
+        policy_kwargs={"graphs": graphs, **policy},
         seed=seed,
         device="cpu",
-        **options["settings"],
     )
-    rollout = model.n_steps * len(envs)
-    if evaluations < rollout:
-        raise UserError(
-            f"evaluations={evaluations} is less than one rollout of {rollout}, n_steps="
-            f"{model.n_steps} of {len(envs)} models"
-        )
     silence(model)
     with limit_threads(model.observation_space):
         model.learn(evaluations - evaluations % rollout)
-    policy = model.policy
-    assert isinstance(policy, PlacetoPolicy)
-    return policy
+    trained = model.policy
+    assert isinstance(trained, PlacetoPolicy)
+    return trained

@@ -3,12 +3,160 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
 
-from agents.common import SB3_ADAM, LearnedAgent, Preset
+import numpy as np
+import torch
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
+from stable_baselines3.common.utils import obs_as_tensor
+from torch import Tensor
+
+from agents.common import REINFORCE, SB3_ADAM, LearnedAgent, Preset, is_tied
 from agents.logits import LogitsOptions, LogitsPolicy
-from agents.post.post import Post
+from placement_gym.base import IntArray, UserError, check_choice
 
 __all__ = ["Post", "make"]
+
+VARIANTS = ("joint", "cross_entropy", "ppo")
+POPULATION_SIZE, ELITE_SHARE = 50, 0.1
+"""Placements per cross-entropy update, and the share whose frequencies are used; hand-tuned."""
+UNIFORM_WEIGHTS = (0.1, 0.01)
+"""Weight of the uniform distribution at the beginning and at the end of learning; hand-tuned."""
+
+
+class Post(REINFORCE):
+    """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
+
+    Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
+    Every ``POPULATION_SIZE`` placements the probabilities are set to the frequencies among the best
+    feasible ones of them, mixed with the uniform distribution; among the best of all if none is
+    feasible. Equal rewards teach nothing: neither update is made from them.
+
+    Args:
+        policy: ``"LogitsPolicy"``.
+        env: The environment, or its id; environments of several graphs are refused.
+        learning_rate: Learning rate of PPO.
+        variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
+        n_epochs: PPO steps on each rollout.
+        clip_range: Clip range of PPO's likelihood ratio.
+        n_steps: Placements of each environment per PPO update, which times the number of
+            environments is a divisor of ``POPULATION_SIZE``.
+        settings: Further arguments of ``REINFORCE``, but those that are ``unused``.
+
+    Raises:
+        UserError: An argument is unused or out of range.
+    """
+
+    policy: LogitsPolicy
+    unused = ("batch_size", "gamma", "returns", "baseline", "normalize_advantage", "min_spread",
+              "ent_coef")  # fmt: skip
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LogitsPolicy": LogitsPolicy}
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str | None,
+        learning_rate: float | Schedule = 1e-2,
+        variant: str = "joint",
+        n_epochs: int = 10,
+        clip_range: float = 0.2,
+        n_steps: int = 10,
+        **settings: Any,
+    ) -> None:
+        if isinstance(policy, type) and not issubclass(policy, LogitsPolicy):
+            name = policy.__name__
+            raise UserError(
+                f"Post learns a table of logits, 'LogitsPolicy', not {name}: use REINFORCE or PPO "
+                f"for {name}"
+            )
+        check_choice("variant", variant, VARIANTS)
+        if unused := sorted(set(settings) & set(self.unused)):
+            raise UserError(f"Post has no {', '.join(unused)}")
+        self.variant, self.clip_range = variant, clip_range
+        self.forget_population()
+        super().__init__(policy, env, learning_rate, n_steps, n_epochs, **settings)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        rollout = self.n_steps * self.n_envs
+        if POPULATION_SIZE % rollout:
+            raise UserError(
+                f"n_steps times the number of environments is {rollout}: give another n_steps, so "
+                f"that it divides {POPULATION_SIZE}, the placements of a cross-entropy update"
+            )
+
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """See ``REINFORCE``; what the former environment evaluated is forgotten."""
+        super().set_env(env, force_reset)
+        self.forget_population()
+
+    def forget_population(self) -> None:
+        """Begin with an empty population."""
+        self.actions: list[IntArray] = []
+        self.rewards: list[float] = []
+        self.feasible: list[bool] = []
+
+    def train(self) -> None:
+        """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        buffer = self.rollout_buffer
+        if self.num_timesteps <= buffer.rewards.size:  # a training that begins has no population
+            self.forget_population()
+        self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
+        self.rewards += buffer.rewards.T.ravel().tolist()
+        self.feasible += np.stack(self.keeper.feasible).T.ravel().tolist()
+        buffer.returns = buffer.rewards.copy()
+        # Algorithm 1: every K samples PPO steps on them, every N samples the cross-entropy step
+        if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
+            for _ in range(self.n_epochs):
+                self.update_by_ppo()
+        if len(self.rewards) >= POPULATION_SIZE:
+            if self.variant != "ppo" and not is_tied(np.array(self.rewards)):
+                self.update_by_cross_entropy()
+            self.forget_population()
+        self._n_updates += 1
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
+        self.logger.record("train/return", float(buffer.rewards.mean()))
+
+    def update_by_ppo(self) -> None:
+        """Take one gradient step of clipped PPO; advantages are standardised rewards."""
+        for batch in self.rollout_buffer.get(batch_size=None):
+            _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
+            returns = torch.as_tensor(batch.returns)
+            # added: neither the abstract nor Algorithm 1 says how rewards become advantages
+            advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
+            ratio = (log_prob - batch.old_log_prob).exp()
+            clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
+            loss = -torch.minimum(advantage * ratio, advantage * clipped).mean()
+            self.policy.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+
+    @torch.no_grad()
+    def update_by_cross_entropy(self) -> None:
+        """Set the probabilities to the frequencies among the best placements of the population."""
+        # the elite fraction of the last N
+        n_elite = max(round(ELITE_SHARE * len(self.rewards)), 1)
+        scored = list(zip(self.rewards, self.actions, strict=True))
+        fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
+        # added: where nothing fits, the best are those that exceed limits by the fewest bytes
+        ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
+        frequency = self.count_devices([actions for _, actions in ranked[:n_elite]])
+        first, last = UNIFORM_WEIGHTS
+        share = last + (first - last) * self._current_progress_remaining
+        seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
+        mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
+        self.policy.logits.copy_(mixed.log())
+
+    def count_devices(self, placements: list[IntArray]) -> Tensor:
+        """(N, D) frequencies of the devices of each unit in (N,) placements."""
+        chosen = torch.as_tensor(np.stack(placements), device=self.device).long()
+        return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)
+
 
 PAPER = Preset(
     LogitsOptions(),

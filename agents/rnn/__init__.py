@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from agents.common import SB3_ADAM, LearnedAgent, Preset, lacks_repair
-from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
-from placement_gym.envs import FEATURES, DevicePlacementEnv
+from agents.common import SB3_ADAM, LearnedAgent, Preset
+from agents.rnn.networks import RNNOptions
+from agents.rnn.policy import HDPPolicy, RNNPolicy
+from placement_gym.envs import FEATURES
 
 __all__ = ["HDPPolicy", "RNNOptions", "RNNPolicy", "make", "make_hierarchical"]
 
@@ -28,6 +27,8 @@ PRESETS = {
         },
         {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
         SB3_ADAM,
+        # not of the papers
+        scarce={"respect_memory": True},
     ),
     "paper": Preset(
         RNNOptions(),
@@ -46,14 +47,7 @@ PRESETS = {
 """``numbers.csv`` has the sources of the numbers. ``"paper"`` sees neither times nor limits."""
 
 
-def adapt(name: str, preset: Preset, env: DevicePlacementEnv) -> Preset:
-    """Keep to the memory of devices, which the paper does not, where nothing repairs placements."""
-    if name != "rl" or not lacks_repair(env):
-        return preset
-    return replace(preset, policy=replace(preset.policy, respect_memory=True))
-
-
-make = LearnedAgent(RNNPolicy, PRESETS, adapt=adapt)
+make = LearnedAgent(RNNPolicy, PRESETS)
 """Makes REINFORCE with ``RNNPolicy``; see ``agents.common.make.LearnedAgent``."""
 make_hierarchical = LearnedAgent(HDPPolicy, PRESETS)
 """The same with ``HDPPolicy``."""

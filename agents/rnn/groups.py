@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from agents.common import GraphBatch, PlacementMemory, UnitCategorical, intersect_followers
 from agents.rnn.networks import AutoregressiveDevices
+
+VOTES = 31
+"""Groupings that are sampled for a prediction, which takes the majority."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +42,9 @@ class UnitGroups:
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> UnitGroups:
-    """Order groups by their first units; deviation: the paper orders them by their numbers.
+    """Order (B, N) groups of units by their first ones; ``mask``: (B, N) bool, False for padding.
 
-    Args:
-        groups: (B, N) group of each unit.
-        mask: (B, N) bool, False for padding.
+    Deviation: the paper orders them by their numbers.
     """
     n_groups, n = int(groups.max()) + 1, groups.shape[1]
     unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
@@ -54,21 +55,6 @@ def order_groups(groups: Tensor, mask: Tensor) -> UnitGroups:
     most = int(present.sum(dim=1).max())
     is_group = present.gather(1, first.argsort(dim=1))[:, :most]
     return UnitGroups(rank.gather(1, groups) * mask, mask, is_group)
-
-
-class Grouper(nn.Module):
-    """Samples the group of each unit (Mirhoseini et al. 2018, section 3)."""
-
-    def __init__(self, width: int, hidden: int, n_groups: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, n_groups)
-        )
-
-    def forward(self, units: Tensor) -> Tensor:
-        """(S, N, n_groups) logits of the groups of (S, N, width) units."""
-        logits: Tensor = self.layers(units)
-        return logits
 
 
 def describe_groups(
@@ -106,7 +92,6 @@ class GroupedDevices:
     memory: PlacementMemory  # groups that the placements so far were sampled with
     graph: Tensor  # (B,) ``graph_id`` of each row
     mask: Tensor  # (B, N) bool, False for padding
-    votes: int  # groupings of which a prediction takes the majority
     allowed: Tensor | None = None  # (B, N, D) bool, allowed devices of each unit; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
@@ -127,9 +112,7 @@ class GroupedDevices:
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
-            votes = [
-                self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(self.votes)
-            ]
+            votes = [self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
         return torch.stack(votes).mode(dim=0).values
 
     def choose_devices(self, groups: Tensor, greedy: bool = False) -> Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,37 @@ from agents.common import (
     select_columns,
 )
 
+PAPER_FEATURES = ("type", "shape")
 State = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class RNNOptions:
+    """Options of ``RNNPolicy`` and ``HDPPolicy``; saved models name them.
+
+    ``devices`` and ``respect_memory`` are not of the papers.
+
+    Attributes:
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
+        hidden: Width of the encoder's LSTM in each direction.
+        decoder: Width of the decoder's LSTM.
+        attention: Width of queries and keys.
+        segment: Units per attention window; see ``Seq2Seq``.
+        devices: Whether times, limits and transfers of devices are seen, and logits begin with a
+            preference for faster ones, see ``agents.common.devices``.
+        cost_weight: Initial weight of the preference for faster devices, with ``devices``.
+        respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit after
+            those before it; limits are read as with ``devices``.
+    """
+
+    features: Sequence[str] = PAPER_FEATURES
+    hidden: int = 256
+    decoder: int = 512
+    attention: int = 64
+    segment: int = 128
+    devices: bool = False
+    cost_weight: float = 2.0
+    respect_memory: bool = False
 
 
 class UnitFeatures(nn.Module):
@@ -33,10 +64,7 @@ class UnitFeatures(nn.Module):
     Deviation: the paper identifies neighbours by node numbers, which ties weights to one graph;
     here a unit reads the mean features of its producers and of its consumers.
 
-    Args:
-        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
-        n_devices: Number of devices whose times, limits and transfers are seen, see
-            ``agents.common.devices``; 0 sees none.
+    Of 0 or more devices it reads times, limits and transfers, see ``agents.common.devices``.
     """
 
     columns: Tensor
@@ -59,22 +87,17 @@ class UnitFeatures(nn.Module):
         return graphs.pad(torch.cat([x, *sides], dim=1))
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedSequences:
-    """Encoded sequences, the decoder's input."""
+class Sequences(NamedTuple):
+    """A sequence of places for each of B rows, or consecutive places of it: the decoder's input."""
 
-    encoding: Tensor  # (S, M, 2 * hidden) of each place of S sequences
-    mask: Tensor  # (S, M) bool, False for padding, which comes last
-    row: Tensor  # (B,) sequence of each row
-    prior: Tensor | None = None  # (S, M, D) logits that are added; None adds nothing
+    encoding: Tensor  # (B, M, 2 * hidden) of each place
+    mask: Tensor  # (B, M) bool, False for padding, which comes last
+    prior: Tensor | None  # (B, M, D) logits that are added; None adds nothing
 
-
-class Segment(NamedTuple):
-    """Consecutive places of each row."""
-
-    encoding: Tensor  # (B, L, 2 * hidden) of each place
-    mask: Tensor  # (B, L) bool, False for padding
-    prior: Tensor | None  # (B, L, D) logits that are added, or None
+    def cut(self, begin: int, length: int) -> Sequences:
+        """The places from one on."""
+        parts = (one if one is None else one[:, begin : begin + length] for one in self)
+        return Sequences._make(parts)
 
 
 class Seq2Seq(nn.Module):
@@ -84,21 +107,12 @@ class Seq2Seq(nn.Module):
     place and the device chosen before, attends additively, and a softmax gives the probabilities.
     Attention covers ``segment`` places; the decoder's state is carried from segment to segment. For
     long sequences gradient checkpointing keeps the activations of one segment; gradients are exact.
-
-    Args:
-        width: Width of the input of a place.
-        n_devices: Number of devices.
-        hidden: Width of the encoder's LSTM in each direction.
-        decoder: Width of the decoder's LSTM.
-        attention: Width of queries and keys.
-        segment: Places per attention window.
     """
 
-    def __init__(
-        self, width: int, n_devices: int, hidden: int, decoder: int, attention: int, segment: int
-    ) -> None:
+    def __init__(self, width: int, n_devices: int, options: RNNOptions) -> None:
         super().__init__()
-        self.segment, self.n_devices = segment, n_devices
+        self.segment, self.n_devices = options.segment, n_devices
+        hidden, decoder, attention = options.hidden, options.decoder, options.attention
         self.encoder = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.chosen = nn.Embedding(n_devices + 1, decoder // 8)
         self.decoder = nn.LSTM(2 * hidden + decoder // 8, decoder, batch_first=True)
@@ -107,36 +121,33 @@ class Seq2Seq(nn.Module):
         self.energy = nn.Linear(attention, 1, bias=False)
         self.place = nn.Linear(decoder + 2 * hidden, n_devices)
 
-    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> EncodedSequences:
-        """Encode (S, M, width) sequences with (S, M) masks; ``row``: (B,) sequence of each row."""
+    def encode(self, places: Tensor, mask: Tensor) -> Tensor:
+        """(S, M, 2 * hidden) from (S, M, width) sequences with (S, M) masks."""
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
-        encoding, _ = pad_packed_sequence(
+        encoding: Tensor = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1]
-        )
-        return EncodedSequences(encoding, mask, row)
+        )[0]
+        return encoding
 
-    def compute_logits(self, encoded: EncodedSequences, devices: Tensor) -> Tensor:
+    def compute_logits(self, sequences: Sequences, devices: Tensor) -> Tensor:
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
-        state = self.initial_state(encoded)
-        several = devices.shape[1] > self.segment
-        parts = []
-        for begin in range(0, devices.shape[1], self.segment):
-            segment, fed = self.cut_segment(encoded, begin), before[:, begin : begin + self.segment]
-            if several and torch.is_grad_enabled():
-                step = checkpoint(self.decode_segment, segment, fed, state, use_reentrant=False)
-            else:
-                step = self.decode_segment(segment, fed, state)
-            logits, state = step
+        decode: Any = self.decode_segment
+        if devices.shape[1] > self.segment and torch.is_grad_enabled():
+            decode = partial(checkpoint, decode, use_reentrant=False)
+        state, parts = self.begin(len(devices)), []
+        for number, fed in enumerate(before.split(self.segment, dim=1)):
+            segment = sequences.cut(number * self.segment, self.segment)
+            logits, state = decode(segment, fed, state)
             parts.append(logits)
         return torch.cat(parts, dim=1)
 
     @torch.no_grad()
     def choose_devices(
         self,
-        encoded: EncodedSequences,
+        sequences: Sequences,
         allowed: Tensor | None,
         greedy: bool,
         memory: FreeMemory | None = None,
@@ -144,25 +155,26 @@ class Seq2Seq(nn.Module):
         """(B, M) devices, each conditioned on those before it.
 
         Args:
-            encoded: S sequences for B rows.
+            sequences: Those of the B rows.
             allowed: (B, M, D) bool, devices that may be chosen; None allows all.
             greedy: Whether the most likely devices are chosen instead of sampled ones.
             memory: Restricts devices to those with room for the place; None does not.
         """
-        h, c = (part[0] for part in self.initial_state(encoded))
-        last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
+        n_rows, n_places = sequences.mask.shape
+        h, c = (part[0] for part in self.begin(n_rows))
+        last = torch.full((n_rows,), self.n_devices, device=h.device)
         choices: list[Tensor] = []
-        used = torch.zeros(len(last), self.n_devices, dtype=torch.float64, device=last.device)
-        for begin in range(0, encoded.mask.shape[1], self.segment):
-            segment = self.cut_segment(encoded, begin)
+        used = torch.zeros(n_rows, self.n_devices, dtype=torch.float64, device=h.device)
+        for begin in range(0, n_places, self.segment):
+            segment = sequences.cut(begin, self.segment)
             keys = self.key(segment.encoding)
             for place, encoding in enumerate(segment.encoding.unbind(dim=1), begin):
                 # the decoder reads the place and the device just chosen (3.2)
                 read = torch.cat([encoding, self.chosen(last)], dim=1)
                 h, c = torch.lstm_cell(read, (h, c), *self.decoder.all_weights[0])
                 logits = self.attend(h[:, None], keys, segment)[:, 0]
-                if encoded.prior is not None:
-                    logits = logits + encoded.prior[encoded.row, place]
+                if sequences.prior is not None:
+                    logits = logits + sequences.prior[:, place]
                 # deviation: devices that do not support the place are not chosen
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
@@ -178,27 +190,20 @@ class Seq2Seq(nn.Module):
                 choices.append(last)
         return torch.stack(choices, dim=1)
 
-    def cut_segment(self, encoded: EncodedSequences, begin: int) -> Segment:
-        """Cut the segment that begins at a place out of every row."""
-        places = slice(begin, begin + self.segment)
-        row = encoded.row
-        prior = None if encoded.prior is None else encoded.prior[:, places][row]
-        return Segment(encoded.encoding[:, places][row], encoded.mask[:, places][row], prior)
-
-    def initial_state(self, encoded: EncodedSequences) -> State:
+    def begin(self, n_rows: int) -> State:
         """The decoder's state before the first place."""
-        zeros = encoded.encoding.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
+        zeros = self.key.weight.new_zeros(1, n_rows, self.decoder.hidden_size)
         return zeros, zeros
 
     def decode_segment(
-        self, segment: Segment, before: Tensor, state: State
+        self, segment: Sequences, before: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """(B, L, D) logits of a segment, conditioned on the (B, L, ...) embedded choices before."""
         out, state = self.decoder(torch.cat([segment.encoding, before], dim=2), state)
         logits = self.attend(out, self.key(segment.encoding), segment)
         return logits if segment.prior is None else logits + segment.prior, state
 
-    def attend(self, out: Tensor, keys: Tensor, segment: Segment) -> Tensor:
+    def attend(self, out: Tensor, keys: Tensor, segment: Sequences) -> Tensor:
         """(B, L, D) logits, with additive attention over the segment (Bahdanau et al. 2015)."""
         energy = self.energy((self.query(out)[:, :, None] + keys[:, None]).tanh())[..., 0]
         share = energy.masked_fill(~segment.mask[:, None], FORBIDDEN).softmax(dim=2)
@@ -211,25 +216,24 @@ class AutoregressiveDevices:
     """Devices of a sequence, each conditioned on those before it."""
 
     network: Seq2Seq
-    encoded: EncodedSequences
-    weight: Tensor  # (B, M) bool, False for padding
+    sequences: Sequences
     allowed: Tensor | None = None  # (B, M, D) bool, devices that may be chosen; None allows all
     memory: FreeMemory | None = None  # allows devices with room for each place; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""
         where = self.allowed, deterministic, self.memory
-        return self.network.choose_devices(self.encoded, *where) * self.weight
+        return self.network.choose_devices(self.sequences, *where) * self.sequences.mask
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""
-        logits, allowed = self.network.compute_logits(self.encoded, actions), self.allowed
+        logits, allowed = self.network.compute_logits(self.sequences, actions), self.allowed
         if self.memory is not None:
             # what was chosen had room when it was drawn
             chosen = one_hot(actions.long(), self.network.n_devices).bool()
             roomy = self.memory.masks(actions) | chosen
             allowed = roomy if allowed is None else roomy & allowed
-        return UnitCategorical(logits, self.weight, None, allowed)
+        return UnitCategorical(logits, self.sequences.mask, None, allowed)
 
     def restricted_to(self, allowed: Tensor) -> AutoregressiveDevices:
         """The distribution with only the devices that a (B, M, D) bool mask allows."""
@@ -241,10 +245,6 @@ class DevicePreferences(nn.Module):
     """Preferences of units for devices, with weights for any numbers of both.
 
     Initially it prefers fast devices, by ``cost_weight`` times the logarithm of the times.
-
-    Args:
-        cost_weight: Of the logarithm of times; 0 begins without a preference.
-        hidden: Width of the hidden layer.
     """
 
     def __init__(self, cost_weight: float, hidden: int = 32) -> None:

@@ -140,10 +140,10 @@ def free_memory_mask(
     free_bytes = (
         problem.limits_bytes - bytes_of_device @ problem.memory.shared - problem.unit_bytes[unit]
     )
-    return mask_by_room(problem.supported[unit], free_bytes)
+    return find_fitting_devices(problem.supported[unit], free_bytes)
 
 
-def mask_by_room(supported: BoolArray, free_bytes: FloatArray) -> BoolArray:
+def find_fitting_devices(supported: BoolArray, free_bytes: FloatArray) -> BoolArray:
     """(..., n_devices) bool, devices with enough memory, or the one with the most if none has.
 
     Args:

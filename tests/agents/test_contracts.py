@@ -97,7 +97,7 @@ OUT_OF_RANGE: list[tuple[str, dict[str, Any], str]] = [
     ("hsdag", {"dropout": 2.0}, "dropout must be a number of at most 1"),
     ("hsdag", {"table": True}, "an option of HSDAGPolicy"),
     ("graph-groups", {"groups": 0}, "groups must be an integer of at least 1, not 0"),
-    ("graph-groups", {"table": 1}, "table must be True or False"),
+    ("graph-groups", {"devices": 1}, "devices must be True or False"),
     ("hsdag", {"hidden": 0}, "hidden must be an integer of at least 1, not 0"),
     ("hsdag", {"conv": "gat", "hidden": 30}, "hidden must be a multiple of 4"),
     ("gdp", {"hidden": "64"}, "hidden must be an integer of at least 1, not '64'"),

@@ -16,16 +16,16 @@ from learned import small_go as agent
 
 from agents.common import TensorDict, save_weights
 from agents.common.graphs import Graphs
-from agents.gdp import make, make_gcn, make_trainer
+from agents.gdp import GOOptions, make, make_gcn, make_trainer, networks
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
 from placement_gym.base import UserError
 from placement_gym.envs import GRAPH_IDS
 
 
-def segments(recompute: bool) -> SegmentAttention:
+def segments() -> SegmentAttention:
     torch.manual_seed(0)
-    return SegmentAttention(8, 2, 1, 4, 2, recompute)
+    return SegmentAttention(GOOptions(hidden=8, heads=2, segment=4, memory=2), 1)
 
 
 def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
@@ -36,7 +36,7 @@ def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
 
 
 def test_segment_reads_earlier_units_as_far_as_its_memory() -> None:
-    network, context = segments(False), torch.zeros(8)
+    network, context = segments(), torch.zeros(8)
     x = torch.randn(12, 8)
     expected = network(x, context)
     for changed, reached in ((2, slice(0, 8)), (0, slice(0, 4)), (9, slice(8, 12))):
@@ -48,10 +48,14 @@ def test_segment_reads_earlier_units_as_far_as_its_memory() -> None:
         assert same.all()
 
 
-def test_gradients_stay_in_a_segment_and_survive_recomputation() -> None:
+def test_gradients_stay_in_a_segment_and_survive_recomputation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gradients = []
-    for recompute in (False, True):
-        network, x = segments(recompute), torch.ones(12, 8, requires_grad=True)
+    for recompute in (True, False):
+        if not recompute:
+            monkeypatch.setattr(networks, "checkpoint", lambda run, *args, **_: run(*args))
+        network, x = segments(), torch.ones(12, 8, requires_grad=True)
         torch.manual_seed(1)
         shifted = x + torch.randn(12, 8)
         network(shifted, torch.ones(8))[4:8].square().sum().backward()
@@ -111,7 +115,7 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
     for before in model.before.values.values():
         before[unit] -= 0.5
     logits: list[torch.Tensor] = []
-    model.policy.network.head.register_forward_hook(lambda *args: logits.append(args[-1]))
+    model.policy.head.register_forward_hook(lambda *args: logits.append(args[-1]))
     loss = model.compute_losses(batch)[0]
     (gradient,) = torch.autograd.grad(loss, logits[-1])
     assert not gradient[unit].any()
@@ -121,17 +125,17 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
 def test_weights_fit_another_graph_and_other_devices(tmp_path: Path) -> None:
     first = agent()
     first.learn(20)
-    save_weights(first, tmp_path / "go.safetensors", {"seed": 0})
+    save_weights(first, tmp_path / "go.safetensors")
     other = gym.make(SIMULATED, model="resnet", devices="cpu+2dgpu")
     second = agent(other, weights=tmp_path / "go.safetensors")
-    for name, value in second.policy.network.state_dict().items():
-        torch.testing.assert_close(value, first.policy.network.state_dict()[name])
+    for name, value in second.policy.state_dict().items():
+        torch.testing.assert_close(value, first.policy.state_dict()[name])
     action, _ = second.predict(other.reset()[0], deterministic=True)
     assert other.action_space.contains(np.asarray(action))
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
-    save_weights(agent(), tmp_path / "go.safetensors", {})
+    save_weights(agent(), tmp_path / "go.safetensors")
     with pytest.raises(UserError, match="does not fit this policy"):
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
     with pytest.raises(UserError, match="does not fit this policy"):

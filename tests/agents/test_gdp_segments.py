@@ -11,7 +11,7 @@ from learned import MAKERS, small_go
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from agents.gdp import networks
+from agents.gdp import GOOptions, networks
 from agents.gdp.networks import Attention, Neighbours, SegmentAttention, take_largest
 
 
@@ -58,7 +58,10 @@ def test_segments_together_equal_one_after_another(
 ) -> None:
     monkeypatch.setattr(networks, "SEGMENTS_AT_ONCE", 2)
     torch.manual_seed(0)
-    network = SegmentAttention(8, 2, 2, segment, memory, recompute).double()
+    if not recompute:
+        monkeypatch.setattr(networks, "checkpoint", lambda run, *args, **_: run(*args))
+    options = GOOptions(hidden=8, heads=2, segment=segment, memory=memory)
+    network = SegmentAttention(options, 2).double()
     x, context = torch.randn(*shape, 8).double(), torch.randn(8).double()
     weight = torch.randn(*shape, 8).double()
     found = [
@@ -85,9 +88,7 @@ def differentiate(
 def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
     model: Any = small_go(make=MAKERS[algorithm], n_epochs=2)
     read: list[bool] = []
-    model.policy.network.encoder.register_forward_hook(
-        lambda *_: read.append(torch.is_grad_enabled())
-    )
+    model.policy.encoder.register_forward_hook(lambda *_: read.append(torch.is_grad_enabled()))
     model.learn(20)
     assert read == [True, True]
     anew: Any = small_go(make=MAKERS[algorithm], n_epochs=2)
@@ -106,7 +107,7 @@ def test_what_was_read_with_other_weights_is_not_used() -> None:
         model.policy(seen)
         first = model.policy.read(graphs)
         assert model.policy.read(graphs) is first
-        next(model.policy.network.encoder.parameters()).add_(1.0)
+        next(model.policy.encoder.parameters()).add_(1.0)
         assert model.policy.read(graphs) is not first
 
 

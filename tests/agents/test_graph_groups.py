@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common import save_weights
 from agents.graph_groups import GraphGroupsPolicy, make
-from agents.graph_groups.networks import Tables
+from agents.graph_groups.tables import Tables
 
 CPU = torch.device("cpu")
 
@@ -29,7 +29,7 @@ def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
     before = policy.decide(seen).distribution
     assert 5 < before.leave.exp()[before.mask].sum() < 120  # about 30 units choose
     with torch.no_grad():
-        policy.networks.scorer[-1].bias += 50.0
+        policy.scorer[-1].bias += 50.0
         (correction,) = policy.tables.values()
         correction.own.values[0, 1] += 1.0
     after = policy.decide(seen).distribution
@@ -48,8 +48,9 @@ def test_tables_learn_one_graph_and_weights_go_to_another_without(tmp_path: Path
     save_weights(trained, file := tmp_path / "weights.safetensors")
     same, other = (make_small(model, weights=file) for model in ("resnet", "tiny"))
     torch.testing.assert_close(same.policy.state_dict(), trained.policy.state_dict())
-    network = trained.policy.networks.state_dict()
-    torch.testing.assert_close(other.policy.networks.state_dict(), network)
+    for name in ("encoder", "scorer", "placer"):
+        learned = getattr(trained.policy, name).state_dict()
+        torch.testing.assert_close(getattr(other.policy, name).state_dict(), learned)
     assert read_tables(other)
     assert not any(table.any() for table in read_tables(other))
     other.learn(20)

@@ -86,13 +86,13 @@ def test_a_group_prefers_devices_by_the_sum_of_its_times() -> None:
     networks = Networks(HSDAGOptions(features=("type",), hidden=6, cost_weight=2.0), 2, False)
     for parameter in networks.placer[-1].parameters():
         parameter.zero_()
-    unit, none = torch.arange(3), torch.empty(2, 0, dtype=torch.long)
+    none = torch.empty(2, 0, dtype=torch.long)
     leader, decides = torch.tensor([[0, 0, 2]]), torch.tensor([[True, False, True]])
     group = torch.tensor([0, 0, 1])
-    groups = Groups(unit, group, none, torch.zeros_like(unit), unit, leader, decides, None)
-    costs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    logits = networks(torch.randn(3, 6), costs, groups)[0]
-    times = torch.tensor([[4.0, 6.0], [4.0, 6.0], [5.0, 6.0]])
+    groups = Groups(group, none, leader, decides, None)
+    costs = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]])
+    logits = networks(torch.randn(1, 3, 6), costs, groups)[decides]
+    times = torch.tensor([[4.0, 6.0], [5.0, 6.0]])
     torch.testing.assert_close(logits, -2.0 * (times + MIN_COST).log())
 
 

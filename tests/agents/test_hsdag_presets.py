@@ -28,7 +28,7 @@ def flatten(preset: str) -> dict[str, str]:
     """All values of a preset, as the table has them."""
     known = PRESETS[preset]
     parts = {"policy": asdict(known.policy), "reinforce": known.algorithm, "envs": known.envs,
-             "optimizer": known.optimizer}  # fmt: skip
+             "optimizer": known.optimizer, "scarce": known.scarce}  # fmt: skip
     return {f"{part}.{name}": str(value) for part, found in parts.items()
             for name, value in found.items()}  # fmt: skip
 

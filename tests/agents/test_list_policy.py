@@ -1,4 +1,3 @@
-# White-box tests of agents.list_policy
 """The policy of list schedules: its training, and as an agent."""
 
 from __future__ import annotations
@@ -8,14 +7,11 @@ from itertools import combinations
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 
 import agents
 import placement_gym
-from agents.list_policy import BestOfK, best_of_k_advantages, export_ppo, make_trainer
-from agents.list_policy.training import PPO_NAME
+from agents.list_policy import BestOfK, best_of_k_advantages, make_trainer
 from placement_gym.base import UserError
-from placement_gym.envs import StreamEnv
 
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SMALL = {"n_problems": 8, "sizes": (50, 100)}
@@ -44,7 +40,6 @@ def test_a_training_raises_rewards_and_repeats() -> None:
     policies = []
     for _ in range(2):
         trainer = make_trainer(seed=1, k=1, envs=SMALL, samples=16, problems=8)
-        assert isinstance(trainer, BestOfK)
         before = mean_reward(trainer)
         policies.append(trainer.learn(12 * 16 * 8).export())
     assert mean_reward(trainer) > before + 0.1
@@ -64,22 +59,7 @@ def mean_reward(trainer: BestOfK) -> float:
     )
 
 
-def test_ppo_becomes_a_policy_with_the_same_actions() -> None:
-    trainer = make_trainer(algorithm=PPO_NAME, envs=SMALL, n_steps=8)
-    assert not isinstance(trainer, BestOfK)
-    trainer.learn(128)
-    env = StreamEnv(**SMALL)
-    statistics, _ = env.reset(seed=0)
-    with torch.no_grad():
-        mean = trainer.policy.get_distribution(torch.as_tensor(statistics)[None]).mode()[0]
-    found, spreads = export_ppo(trainer).compute(statistics)
-    assert found == pytest.approx(mean.numpy(), abs=1e-3)
-    assert (spreads > 0.0).all()
-
-
-def test_the_algorithm_and_k_are_checked() -> None:
-    with pytest.raises(UserError, match="best-of-k"):
-        make_trainer(algorithm="best")
+def test_k_is_checked() -> None:
     with pytest.raises(UserError, match="k must be"):
         make_trainer(k=99, envs=SMALL)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import agents
 from agents.graph_groups.following import FollowingDevices
-from agents.graph_groups.networks import RunTable
+from agents.graph_groups.tables import RunTable
 from agents.logits import LogitsPolicy
 from placement_gym.base import UserError
 from placement_gym.envs import play_episode

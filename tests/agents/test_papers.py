@@ -28,11 +28,10 @@ from agents.placeto import make as placeto_agent
 from agents.placeto import networks as placeto
 from agents.post import Post
 from agents.post import make as post
-from agents.rnn import HDPPolicy, RNNPolicy
+from agents.rnn import HDPPolicy, RNNPolicy, groups
 from agents.rnn import make as recurrent
 from agents.rnn import make_hierarchical as hierarchical
 from agents.rnn import policy as rnn
-from agents.rnn.groups import Grouper
 from agents.rnn.networks import Seq2Seq, UnitFeatures
 
 PRESETS = ("paper", "rl")
@@ -54,7 +53,7 @@ FORWARD: dict[str, Steps] = {
     "placeto": [(placeto.Embedding, "forward"), (placeto.Networks, "summarize")],
     "rnn": [(UnitFeatures, "forward"), (Seq2Seq, "encode"), (Seq2Seq, "attend")],
     "hdp": [
-        *((UnitFeatures, "forward"), (Grouper, "forward"), (rnn, "describe_groups")),
+        *((UnitFeatures, "forward"), (groups, "order_groups"), (rnn, "describe_groups")),
         *((Seq2Seq, "encode"), (Seq2Seq, "attend")),
     ],
     "gdp": [

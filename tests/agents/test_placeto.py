@@ -22,7 +22,6 @@ from torch.nn.utils import parameters_to_vector
 from agents.common import save_weights
 from agents.common.callbacks import BestPlacementCallback
 from agents.placeto import Placeto, PlacetoPolicy, entropy, make, make_trainer, rate
-from agents.placeto.episodes import make_training_episodes
 from agents.placeto.networks import Embedding, Perceptrons, find_relations
 from agents.placeto.transfer import ZeroShot
 from agents.placeto.transfer import make as transferred
@@ -233,14 +232,14 @@ def test_the_best_placement_is_the_one_that_was_evaluated(start: str) -> None:
 
 def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
     env = gym.make(SIMULATED, model="resnet", devices="cpu+igpu")
-    settings = {"train_on": ["tiny", "inception"], "evaluations": 64, "max_nodes": 80}
-    agent = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    settings = {"train_on": ["tiny", "inception"], "evaluations": 128, "max_nodes": 80}
+    agent = transferred(env, 0, **settings)
     observation, _ = env.reset()
     action, _ = agent.predict(observation, deterministic=True)
     assert env.action_space.contains(action)
-    again = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    again = transferred(env, 0, **settings)
     assert again.policy is agent.policy
-    assert transferred(env, 1, **settings, n_steps=32, batch_size=64).policy is not agent.policy
+    assert transferred(env, 1, **settings).policy is not agent.policy
 
 
 @pytest.mark.slow
@@ -248,7 +247,7 @@ def test_transfer_may_see_limits() -> None:
     devices = [{"name": "CPU", "roofline": "CPU"}, {"name": "GPU", "weight_share": 0.4}]
     env = gym.make(SIMULATED, model="resnet", devices=devices)
     policy = {"devices": True}
-    settings = {"train_on": ["tiny"], "evaluations": 64, "n_steps": 32, "batch_size": 32}
+    settings = {"train_on": ["tiny"], "evaluations": 64}
     agent = transferred(env, 0, **settings, max_nodes=80, policy=policy)
     action, _ = agent.predict(env.reset()[0], deterministic=True)
     assert action.shape == env.action_space.shape
@@ -268,7 +267,7 @@ def test_transfer_refuses_what_it_cannot_train_on(settings: dict[str, Any], mess
 
 
 def test_episodes_of_a_problem_are_compared_step_by_step() -> None:
-    envs = make_training_episodes(2, 3)
+    envs = make_trainer(problems=2, episodes=3, policy={"hidden": 4}).env
     envs.seed(4)
     ids = [envs.reset()["graph_id"].ravel()]
     units = envs.get_attr("units")[0].base.problem.n_units
@@ -293,7 +292,7 @@ def test_weights_of_many_problems_place_another_at_once(tmp_path: Path) -> None:
     after = parameters_to_vector(trainer.policy.parameters())
     assert torch.isfinite(after).all()
     assert not torch.equal(before, after)
-    save_weights(trainer, file := tmp_path / "weights.safetensors", {})
+    save_weights(trainer, file := tmp_path / "weights.safetensors")
     sizes = {"max_devices": 5, "max_nodes": 80, "max_edges": 120, "observe_graph": False}
     resnet, tiny = (simulated(model, **sizes) for model in ("resnet", "tiny"))
     agent = make(resnet, 0, policy={"hidden": 4}, weights=file)

@@ -26,7 +26,7 @@ def constants(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def give(**values: Any) -> None:
         for name, value in values.items():
-            monkeypatch.setattr(f"agents.post.post.{name}", value)
+            monkeypatch.setattr(f"agents.post.{name}", value)
 
     return give
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from agents.common import PlacementMemory, UnitCategorical, vectorize
 from agents.common.graphs import Graphs
-from agents.rnn import HDPPolicy, RNNPolicy, make, make_hierarchical, networks
+from agents.rnn import HDPPolicy, RNNOptions, RNNPolicy, make, make_hierarchical, networks
 from agents.rnn.groups import GroupedDevices, UnitGroups, order_groups
-from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
+from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, Sequences, UnitFeatures
 from placement_gym.envs import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -25,7 +25,8 @@ WIDTH, N_DEVICES = 5, 3
 
 def network(segment: int = 128) -> Seq2Seq:
     torch.manual_seed(0)
-    return Seq2Seq(WIDTH, N_DEVICES, hidden=8, decoder=16, attention=4, segment=segment)
+    options = RNNOptions(hidden=8, decoder=16, attention=4, segment=segment)
+    return Seq2Seq(WIDTH, N_DEVICES, options)
 
 
 def sequence(
@@ -34,8 +35,8 @@ def sequence(
     torch.manual_seed(1)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     row = torch.arange(len(lengths)).repeat(copies)
-    encoded = net.encode(torch.randn(len(lengths), max(lengths), WIDTH), mask, row)
-    return AutoregressiveDevices(net, encoded, mask[row])
+    encoding = net.encode(torch.randn(len(lengths), max(lengths), WIDTH), mask)
+    return AutoregressiveDevices(net, Sequences(encoding[row], mask[row], None))
 
 
 def every(length: int) -> Tensor:
@@ -82,9 +83,8 @@ def test_padding_changes_nothing() -> None:
     padded = sequence(net, (4, 2)).conditioned_on(devices)
     torch.manual_seed(1)
     places = torch.randn(2, 4, WIDTH)[1:, :2]
-    alone = net.encode(
-        places, torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, dtype=torch.int64)
-    )
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    alone = Sequences(net.encode(places, mask), mask, None)
     expected = net.compute_logits(alone, devices[1:, :2]).log_softmax(dim=2)
     torch.testing.assert_close(padded.log_probs[1:, :2], expected)
 
@@ -123,10 +123,10 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
     def place_groups(drawn: UnitGroups) -> AutoregressiveDevices:
         groups.append(drawn.group)
         inputs, taken = torch.zeros(*drawn.is_group.shape, WIDTH), drawn.is_group
-        return AutoregressiveDevices(net, net.encode(inputs, taken, torch.arange(5)), taken)
+        return AutoregressiveDevices(net, Sequences(net.encode(inputs, taken), taken, None))
 
     choice = GroupedDevices(
-        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask, 31
+        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask
     )
     devices = choice.get_actions()
     for row, place in enumerate(groups[0]):

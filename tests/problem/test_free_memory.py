@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from placement_gym.envs import SimulatedEnv
-from placement_gym.problem import Problem, free_memory_mask, mask_by_room
+from placement_gym.problem import Problem, find_fitting_devices, free_memory_mask
 
 
 def limited_problem(share: float = 0.4) -> Problem:
@@ -44,4 +44,7 @@ def test_only_visited_units_take_memory_and_pools_share_it() -> None:
 def test_without_room_anywhere_the_freest_supported_device_is_left() -> None:
     supported = np.array([[True, True, False], [True, True, True]])
     left = np.array([[-5.0, -2.0, 9.0], [-1.0, 3.0, 0.0]])
-    assert mask_by_room(supported, left).tolist() == [[False, True, False], [False, True, True]]
+    assert find_fitting_devices(supported, left).tolist() == [
+        [False, True, False],
+        [False, True, True],
+    ]

@@ -28,7 +28,7 @@ GOALS: dict[str, dict[str, Any]] = {
 }
 """Objectives and schedules: arguments of the environment by name."""
 OPTIONS: dict[str, dict[str, Any]] = {
-    "placeto-transfer": {"train_on": ["synthetic-layered-16"], "evaluations": 64, "batch_size": 64},
+    "placeto-transfer": {"train_on": ["synthetic-layered-16"], "evaluations": 64},
     "rnn": {"policy": {"hidden": 16, "decoder": 16}},
     "hdp": {"policy": {"hidden": 16, "decoder": 16}},
     "doppler": {"imitation": 2, "simulation": 2, "hidden": 8, "rounds": 1},
