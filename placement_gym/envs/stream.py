@@ -92,7 +92,7 @@ class StreamEnv(gym.Env[Any, Any]):
 
     ## Observation Space
     `Box(-10, 10, (11,), float32)` with `observation="statistics"`, the default: sizes, limits,
-    transfers, width and schedule, named by `placement_gym.solvers.list_policy.statistics`. With
+    transfers, width and schedule, named by `placement_gym.solvers.list_policy.list_problem`. With
     `observation="graph"` it is the padded dictionary of
     [DevicePlacement-v0](env.py#observation-space), with device features.
 
@@ -262,7 +262,7 @@ class StreamEnv(gym.Env[Any, Any]):
             UserError: The action has another shape or range.
         """
         if self.weighted:
-            weights = read_weights(np.asarray(action)[None])
+            weights = read_weights(action)
             places, costs_ms = self.current.scheduler.find_best(weights, self.make_tastes())
             return self.finish(places[0], float(costs_ms[0]))
         cost, place = self.current.repair(self.current.observer.layout.parse(action))

@@ -12,10 +12,9 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable, Semantics
 from placement_gym.solvers.beams import MERGE_TOLERANCE, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.linear import GAP, Linear, minimize
 from placement_gym.solvers.milp import limit_memory, serial_program
-from placement_gym.solvers.programs import max_load, path_load
+from placement_gym.solvers.programs import max_load, solve_path_load
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
@@ -56,7 +55,10 @@ def lower_bound(
     if not problem.possible.any(axis=1).all():  # programs would contain infinite times
         return Solution(None, np.inf, proven=False)
     if semantics.schedule == "serial":
-        return solve_serial(problem, costs, time_limit_s)
+        two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
+        if two and not costs.submodel_ms.any():
+            return minimum_cut(problem.units, costs)
+        return serial_program(problem, costs, time_limit_s)
     if semantics.schedule == "calls":
         least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
         return Solution(None, least_ms, proven=False)
@@ -128,20 +130,12 @@ def bound_overlapping(
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "program":
-            solution = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
+            solution = solve_path_load(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
             solution = widen(beam, WIDTHS[2:], upper_ms, end)
         assignment = solution.assignment if best.assignment is None else best.assignment
         best = Solution(assignment, max(best.bound_ms, solution.bound_ms), proven=False)
     return best
-
-
-def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
-    """Solve by a minimum cut where it is exact, else by the mixed-integer program."""
-    two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
-    if two and not costs.submodel_ms.any():
-        return minimum_cut(problem.units, costs)
-    return serial_program(problem, costs, time_limit_s)
 
 
 def path_ms(problem: Problem, costs: CostTable) -> float:

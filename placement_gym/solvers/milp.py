@@ -10,8 +10,7 @@ from placement_gym.graph import acyclic_submodels, submodel_devices
 from placement_gym.hardware import MemoryGroups
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
-from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.linear import GAP, Linear, minimize
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, fastest_ms
 
@@ -96,16 +95,13 @@ def build_serial_program(
 def add_placement(
     program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
 ) -> IntArray:
-    """Add variables that place every unit once, within support and memory limits.
+    """(n_units, n_devices) columns that place every unit once, within support and memory limits.
 
     Args:
-        program: The program.
+        program: What they are added to; its last rows are then those of ``limit_memory``.
         problem: Units, devices, support and memory limits.
         cost: (n_units, n_devices) in the objective, or one for all.
         whole: Whether a unit must not be divided.
-
-    Returns:
-        (n_units, n_devices) columns x. The last rows are those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
@@ -117,15 +113,9 @@ def add_placement(
 def limit_memory(
     program: Linear, x: IntArray, unit_bytes: FloatArray, memory: MemoryGroups
 ) -> None:
-    """Keep what is placed on each device, or on the devices of a pool, within its limit.
+    """Keep the (n,) bytes that columns x place on a device, or on those of a pool, within limits.
 
     It adds a row for each of ``memory.limited``, in that order.
-
-    Args:
-        program: What rows are added to.
-        x: (n, n_devices) columns that place something.
-        unit_bytes: (n,) its bytes.
-        memory: Which devices share memory, and the limits.
     """
     scale = max(unit_bytes.max(), 1.0)
     for group in memory.limited.tolist():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers import (
     ROUNDING,
@@ -44,30 +44,30 @@ class PathProgram:
     def build(
         cls, problem: Problem, tasks: Tasks, upper_ms: float = np.inf, whole: bool = True
     ) -> PathProgram:
-        """Build the program.
+        """Build the program of tasks in topological order, as schedules run them.
 
-        Args:
-            problem: Units, devices, support and memory limits.
-            tasks: Operators in topological order, as schedules run them.
-            upper_ms: Only placements of at most this latency are searched for.
-            whole: Whether a unit must not be divided. Only then tasks have an earliest and a latest
-                finish, as prices of rows are complete without.
+        Only placements of at most ``upper_ms`` are searched for. If units may be divided, tasks
+        have no earliest and latest finish, as prices of rows are complete without.
         """
         upper_ms *= 1.0 + ROUNDING
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
         least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
         program = Linear(about_ms=least_ms)
         x, limited = add_placement(program, problem, whole=whole), problem.memory.limited
-        limits = program.n_rows - len(limited), limited
         low = np.where(whole, early.min(axis=1), 0.0)
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
         most = max(upper_ms, low.max())
         total = program.variables(1, cost=1.0, lower=low.max(), upper=most, in_ms=True)
         built = cls(tasks, program, x, finish, total)
-        built.rows["memory"].append(limits)
-        built.forbid(early + rest[:, None] > upper_ms)
-        built.require_loads()
+        built.rows["memory"].append((program.n_rows - len(limited), limited))
+        # devices on which a task would end too late are excluded
+        late = np.unique(built.on[early + rest[:, None] > upper_ms])
+        program.require((late, 1.0), rows=len(late))
+        # the latency is at least the time of all tasks on each device
+        devices = np.arange(x.shape[1])
+        every = np.repeat(total, len(devices))
+        built.require("load", devices, (built.on.T, tasks.ms.T), (every, -1.0))
         built.require_paths()
         return built
 
@@ -76,39 +76,23 @@ class PathProgram:
         """(n_tasks, n_devices) columns that place a task's unit."""
         return self.x[self.tasks.unit]
 
-    def forbid(self, late: BoolArray) -> None:
-        """Exclude devices on which a task, (n_tasks, n_devices), would end too late."""
-        columns = np.unique(self.on[late])
-        self.program.require((columns, 1.0), rows=len(columns))
-
-    def note(self, what: str, about: IntArray) -> None:
-        """Record what the rows that are added next constrain."""
+    def require(self, what: str, about: IntArray, *terms: Any) -> None:
+        """Add a row for each of what it constrains, at most 0, and record it."""
         self.rows[what].append((self.program.n_rows, about))
-
-    def require_loads(self) -> None:
-        """Require the latency to be at least the time of all tasks on each device."""
-        n_devices = self.x.shape[1]
-        self.note("load", np.arange(n_devices))
-        self.program.require(
-            (self.on.T, self.tasks.ms.T), (np.repeat(self.total, n_devices), -1.0), rows=n_devices
-        )
+        self.program.require(*terms, rows=len(about))
 
     def require_paths(self) -> None:
         """Require tasks to finish after those they read, and the latency to cover every finish."""
         _, maker, reader = self.tasks.readings
-        n, on, ms = len(self.tasks), self.on, self.tasks.ms
-        first = np.setdiff1d(np.arange(n), reader)
-        self.note("first", first)
-        self.program.require((on[first], ms[first]), (self.finish[first], -1.0), rows=len(first))
-        last = np.setdiff1d(np.arange(n), maker)
-        self.note("last", last)
-        self.program.require(
-            (self.finish[last], 1.0), (np.repeat(self.total, len(last)), -1.0), rows=len(last)
-        )
+        every, on, ms, finish = np.arange(len(self.tasks)), self.on, self.tasks.ms, self.finish
+        first, last = np.setdiff1d(every, reader), np.setdiff1d(every, maker)
+        self.require("first", first, (on[first], ms[first]), (finish[first], -1.0))
+        total = np.repeat(self.total, len(last))
+        self.require("last", last, (finish[last], 1.0), (total, -1.0))
         for rows, *terms in self.transfer_terms():
-            after = (on[reader[rows]], ms[reader[rows]]), (self.finish[reader[rows]], -1.0)
-            self.note("reading", rows)
-            self.program.require((self.finish[maker[rows]], 1.0), *after, *terms, rows=len(rows))
+            here, there = maker[rows], reader[rows]
+            after = (on[there], ms[there]), (finish[there], -1.0)
+            self.require("reading", rows, (finish[here], 1.0), *after, *terms)
 
     def transfer_terms(self) -> list[Any]:
         """Readings, and terms that add up to no more than the time of their transfers.
@@ -142,18 +126,13 @@ class PathProgram:
             self.program.require_differences(source, target, apart)
             return [*terms, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
         # how much of each pair of units is on which pair of devices
-        plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
-        shape = len(moves), costs.shape[1] ** 2
+        d = costs.shape[1]
+        plan = self.program.variables(len(pairs[0]), d, d, upper=1.0)
+        for part, unit in ((plan, pairs[0]), (plan.transpose(0, 2, 1), pairs[1])):
+            self.program.require((part, 1.0), (self.x[unit], -1.0), rows=part.size // d, low=0.0)
+        shape = len(moves), d**2
         flat = costs[tensor[moves]].reshape(shape)
         return [*terms, [moves, (plan[pair].reshape(shape), flat)]]
-
-    def add_plans(self, maker: IntArray, reader: IntArray) -> IntArray:
-        """(n_pairs, n_devices, n_devices) columns, from (n_pairs, n_devices) ones of both units."""
-        n_pairs, d = maker.shape
-        plan = self.program.variables(n_pairs, d, d, upper=1.0)
-        for part, columns in ((plan, maker), (plan.transpose(0, 2, 1), reader)):
-            self.program.require((part, 1.0), (columns, -1.0), rows=n_pairs * d, low=0.0)
-        return plan
 
 
 def side_costs(transfer_ms: FloatArray) -> FloatArray | None:

@@ -9,211 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base import FloatArray, IntArray, UInt8, inlined_part, kernel, part, signed
+from placement_gym.base import FloatArray, IntArray, UInt8
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, cost_ms
-from placement_gym.solvers.search.ejections import draw_allowance, keep_limits, put_back, undo
-from placement_gym.solvers.search.list_schedule import (
-    add_loads,
-    copy_loads,
-    copy_schedule,
-    estimate_list,
-    estimate_loads,
-    find_makespan,
-    find_reach,
-    free_devices,
-    may_devices_end,
-    may_readers_end,
-    measure_loads,
-    measure_tails,
-    note_critical,
-    run_on,
-    run_span,
-)
-from placement_gym.solvers.search.model import (
-    LIST,
-    LOAD,
-    SIMULATED,
-    Layout,
-    Model,
-    State,
-    make_state,
-)
-from placement_gym.solvers.search.proposals import GAIN, N_KINDS, REFRESH, TRIES, propose
+from placement_gym.solvers.search.list_schedule import advance_list, estimate_list
+from placement_gym.solvers.search.loads import advance_sums, estimate_loads
+from placement_gym.solvers.search.model import LIST, SIMULATED, Layout, Model, State, make_state
+from placement_gym.solvers.search.moves import GAIN, TRIES, draw_allowance, keep_limits, undo
+from placement_gym.solvers.search.proposals import N_KINDS, propose
 from placement_gym.solvers.search.rebuild import rebuild
-
-EPSILON = 2.0**-52
-"""Rounding of a sum, as a share of it."""
-NEGLIGIBLE = 1e-9
-"""Rounding, as a share of the cost, up to which sums are kept up to date; then they are added up
-from the beginning."""
-
-
-@kernel
-def advance_list(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    n_moves: int,
-    heat: tuple[float, float],
-    shares: FloatArray,
-    counts: FloatArray,
-) -> None:
-    """Make moves under a list schedule; the state ends at the last placement, the cheapest is kept.
-
-    Args:
-        model: Operators, of kind ``LIST``.
-        layout: Units.
-        state: Has been estimated.
-        rng: Source of random numbers.
-        n_moves: Number of moves.
-        heat: First and last temperature, as a share of the cost.
-        shares: (n_kinds,) cumulative probabilities of kinds.
-        counts: (n_kinds, 2) gets tries and gains of each kind.
-    """
-    scalars, finish, free = state.scalars, state.finish, state.free
-    kept, kept_free = state.kept, state.kept_free
-    for step in range(n_moves):
-        # now and then: the units on which the latency depends
-        if (scalars.n_moves + 1) % REFRESH == 0 or scalars.n_critical == 0:
-            note_critical(model, state)
-        n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
-        if freed < 0:
-            continue
-        n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
-        if n_moved == 0:
-            continue
-        limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
-
-        # what it costs now: what the change reaches is run again
-        lowest, last = set_operators(layout, state, n_moved)
-        free_devices(model, state, lowest)
-        passes, reached, reach = run_span(model, state, lowest, last, limit_ms)
-        passes = passes and may_devices_end(state, last, limit_ms)
-        cost = np.inf
-        if passes and may_readers_end(model, state, lowest, last, limit_ms):
-            reached = run_on(model, state, last + 1, reach, state.device_free)
-            cost = find_makespan(state)
-
-        # keep it, or go back
-        if cost <= limit_ms:
-            copy_schedule(finish, free, kept, kept_free, lowest, reached)
-            measure_tails(model, state, last, find_reach(model, layout, state, n_moved, lowest))
-            scalars.now_ms, scalars.over_bytes = cost, over
-            note_best(state, counts, kind, cost, over)
-        else:
-            put_back(layout, state, n_moved)
-            set_operators(layout, state, n_moved)
-            copy_schedule(kept, kept_free, finish, free, lowest, reached)
-
-
-@kernel
-def advance_sums(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    n_moves: int,
-    heat: tuple[float, float],
-    shares: FloatArray,
-    counts: FloatArray,
-) -> None:
-    """Make moves where the cost is a sum or the largest load; see ``advance_list``."""
-    scalars, load = state.scalars, state.load
-    kept = np.empty(len(load))
-    if model.kind == LOAD and scalars.now_ms < np.inf:
-        scalars.now_ms = measure_loads(model.kind, state.load)[0]
-    for step in range(n_moves):
-        n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
-        if freed < 0:
-            continue
-        n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
-        if n_moved == 0:
-            continue
-        limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
-
-        # what it costs now: sums and loads of what moved are updated
-        copy_loads(load, kept)
-        move_loads(model, layout, state, n_moved)
-        cost, largest = measure_loads(model.kind, load)
-
-        # keep it, or go back
-        if cost <= limit_ms:
-            # where much was taken away, what is left is mostly rounding
-            scalars.rounding_ms += EPSILON * (scalars.now_ms + cost)
-            if scalars.rounding_ms > NEGLIGIBLE * cost:
-                scalars.rounding_ms = 0.0
-                estimate_loads(model, state)
-                cost, largest = measure_loads(model.kind, load)
-            scalars.now_ms, scalars.over_bytes = cost, over
-            note_best(state, counts, kind, largest, over)
-        else:
-            put_back(layout, state, n_moved)
-            set_operators(layout, state, n_moved)
-            copy_loads(kept, load)
-
-
-@part
-def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
-    """Let the operators of moved units follow them, and sums or loads with these."""
-    # subtract the loads of the old placement, then add those of the new one; a loop, so that
-    # add_loads is compiled into one call
-    sign = -1.0
-    for _ in range(2):
-        add_loads(model, layout, state, n_moved, sign)
-        if sign < 0.0:
-            set_operators(layout, state, n_moved)
-        sign = 1.0
-
-
-@inlined_part
-def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]:
-    """Write the devices of moved units to their operators; returns the first and the last."""
-    ops, first_op, on = layout.ops, layout.first_op, state.on
-    lowest, last = len(on), -1
-    for k in range(n_moved):
-        u = state.moved[k]
-        lowest = min(lowest, signed(ops[first_op[u]]))
-        last = max(last, signed(ops[first_op[u + 1] - 1]))
-        for at in range(first_op[u], first_op[u + 1]):
-            on[ops[at]] = state.place[u]
-    return lowest, last
-
-
-@inlined_part
-def draw_limit(
-    state: State,
-    rng: np.random.Generator,
-    heat: tuple[float, float],
-    done: float,
-    over: float,
-) -> float:
-    """Draw the largest cost with which a move is accepted, in ms."""
-    (hot, cold), scalars = heat, state.scalars
-    left = 1.0 - done
-    temperature = cold + (hot - cold) * left * left
-    limit_ms = scalars.now_ms + scalars.penalty_ms * scalars.over_bytes
-    limit_ms *= 1.0 + temperature * draw_allowance(rng)
-    return limit_ms - scalars.penalty_ms * over
-
-
-@inlined_part
-def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
-    """Keep a placement if it is the cheapest one that keeps the limits."""
-    scalars = state.scalars
-    if (over <= 0.0) & (cost < scalars.best_ms):
-        counts[kind, GAIN] += scalars.best_ms - cost if scalars.best_ms < np.inf else 0.0
-        scalars.best_ms = cost
-        copy_devices(state.place, state.best)
-
-
-@inlined_part
-def copy_devices(place: np.ndarray, best: np.ndarray) -> None:
-    """Copy a placement."""
-    for u in range(len(place)):
-        best[u] = place[u]
-
 
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
@@ -225,46 +29,32 @@ LEAST_MS = 1e-100
 """Least cost to which a gain is compared."""
 
 
-class MoveKinds:
-    """Shares of the kinds of move: those that gain more in their time are tried more often."""
+class Elite(NamedTuple):
+    """A placement to which the search may return."""
 
-    def __init__(self) -> None:
-        self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
-        self.cumulative = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
-
-    def learn(self, counts: FloatArray) -> None:
-        """Take in what (n_kinds, 2) tries and gains were."""
-        self.gains = FADING * self.gains + counts[:, GAIN]
-        self.times = FADING * self.times + counts[:, TRIES] * COSTS
-        rate = self.gains / self.times
-        shares = LEAST_SHARE + (1.0 - LEAST_SHARE * N_KINDS) * rate / rate.sum()
-        self.cumulative = np.cumsum(shares)
+    ms: float  # what it costs
+    place: UInt8  # (n_units,) uint8 devices
+    price: float  # of memory, with which it was built
+    line: float  # number of the chain that began the line of chains it comes from
 
 
 class Chains:
-    """Makes chains of moves, and continues them.
-
-    Args:
-        problem: Units, devices and limits.
-        simulator: What a placement costs.
-        rng: Source of all random numbers.
-    """
+    """Makes chains of moves, and continues them."""
 
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
         self.limited = simulator.semantics.limits_weights and problem.limited
         self.model = Model.from_simulator(simulator)
         self.layout = Layout.from_problem(problem, self.model, self.limited)
-        self.kinds = MoveKinds()
         self.lines = count()
+        # of each kind of move what it gained and its time, and cumulative probabilities
+        self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
+        self.shares = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
 
-    def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
-        """A chain at an (n_units,) placement, which is its best one if it keeps the limits.
-
-        Args:
-            place: Devices.
-            price: Of memory, as in ``State``.
-        """
+    def start(
+        self, place: IntArray | UInt8, price: float = 0.0, line: float | None = None
+    ) -> State:
+        """A chain at an (n_units,) placement, which is its best one if it keeps the limits."""
         state = make_state(self.model, self.layout, place, price)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
@@ -275,13 +65,7 @@ class Chains:
         over = np.maximum(state.used - self.layout.limit, 0.0).sum()
         state.scalars.now_ms, state.scalars.over_bytes = cost, over
         state.scalars.best_ms = np.inf if over else cost
-        state.scalars.line = next(self.lines)
-        return state
-
-    def resume(self, elite: Elite) -> State:
-        """A chain at the placement of an elite, whose line it continues."""
-        state = self.start(elite.place, elite.price)
-        state.scalars.line = elite.line
+        state.scalars.line = next(self.lines) if line is None else line
         return state
 
     def cross(self, one: Elite, other: Elite) -> State:
@@ -310,19 +94,24 @@ class Chains:
             self.anneal_simulated(state, n_moves, heat, counts)
         else:
             advance = advance_list if self.model.kind == LIST else advance_sums
-            model, layout, shares = self.model, self.layout, self.kinds.cumulative
-            advance(model, layout, state, self.rng, n_moves, heat, shares, counts)
+            model, layout = self.model, self.layout
+            advance(model, layout, state, self.rng, n_moves, heat, self.shares, counts)
+        # kinds that gain more in their time are tried more often
         counts[:, GAIN] /= max(float(state.scalars.best_ms), LEAST_MS)
-        self.kinds.learn(counts)
+        self.gains = FADING * self.gains + counts[:, GAIN]
+        self.times = FADING * self.times + counts[:, TRIES] * COSTS
+        rate = self.gains / self.times
+        shares = LEAST_SHARE + (1.0 - LEAST_SHARE * N_KINDS) * rate / rate.sum()
+        self.shares = np.cumsum(shares)
 
     def anneal_simulated(
         self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
     ) -> None:
         """Continue a chain each of whose moves is simulated from the beginning."""
         hot, cold = heat
-        model, layout, shares = self.model, self.layout, self.kinds.cumulative
+        model, layout = self.model, self.layout
         for k in range(n_moves):
-            n_moved, kind, freed = propose(model, layout, state, self.rng, shares, counts)
+            n_moved, kind, freed = propose(model, layout, state, self.rng, self.shares, counts)
             if freed >= 0:
                 n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
             if not n_moved:
@@ -340,12 +129,3 @@ class Chains:
                     state.best[:] = state.place
             else:
                 undo(layout, state, n_moved)
-
-
-class Elite(NamedTuple):
-    """A placement to which the search may return."""
-
-    ms: float  # what it costs
-    place: UInt8  # (n_units,) uint8 devices
-    price: float  # of memory, with which it was built
-    line: float  # number of the chain that began the line of chains it comes from

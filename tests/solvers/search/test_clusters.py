@@ -11,7 +11,7 @@ from placement_gym.envs import placement_env
 from placement_gym.problem.costs import PRESETS
 from placement_gym.schedules import Simulator
 from placement_gym.solvers.search.chains import Chains
-from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
+from placement_gym.solvers.search.model import FEWEST, make_clusters, match
 from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose
 
 
