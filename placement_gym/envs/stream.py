@@ -262,7 +262,7 @@ class StreamEnv(gym.Env[Any, Any]):
             UserError: The action has another shape or range.
         """
         if self.weighted:
-            weights = read_weights(action)
+            weights = read_weights(np.asarray(action)[None])
             places, costs_ms = self.current.scheduler.find_best(weights, self.make_tastes())
             return self.finish(places[0], float(costs_ms[0]))
         cost, place = self.current.repair(self.current.observer.layout.parse(action))

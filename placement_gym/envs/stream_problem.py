@@ -123,13 +123,13 @@ def make_weights_space() -> spaces.Box:
     return spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
 
 
-def read_weights(action: ArrayLike) -> FloatArray:
-    """The (1, ``N_WEIGHTS``) argument of a ``ListScheduler``, from an action.
+def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
+    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
 
     Raises:
-        UserError: It has another shape, or numbers that are not finite.
+        UserError: They have another shape, or numbers that are not finite.
     """
-    weights = np.asarray(action, dtype=np.float64)
-    if weights.shape != (N_WEIGHTS,) or not np.isfinite(weights).all():
-        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {action!r:.200}")
-    return np.minimum(np.maximum(weights, -1.0), 1.0)[None]
+    weights = np.asarray(actions, dtype=np.float64)
+    if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
+        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
+    return np.minimum(np.maximum(weights, -1.0), 1.0)

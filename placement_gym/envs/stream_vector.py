@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from placement_gym.base import BoolArray, FloatArray, UserError, check_integer
 from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.stream_problem import read_weights
+from placement_gym.solvers.list_policy import find_best_of_each
 
 
 class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):
@@ -74,7 +76,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         """
         if len(actions) != self.num_envs:
             raise UserError(f"actions must be {self.num_envs}, one each, not {len(actions)}")
-        ended = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        ended = self.place(actions)
         begun = [env.reset() for env in self.envs]
         finals, rewards, _, _, infos = zip(*ended, strict=True)
         always = np.ones(self.num_envs, dtype=np.bool_)
@@ -87,6 +89,17 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
             np.full(self.num_envs, self.max_episode_steps == 1),
             info,
         )
+
+    def place(self, actions: NDArray[Any]) -> list[Any]:
+        """Results of ``step`` of each environment; one call makes all list schedules."""
+        if not self.envs[0].weighted:
+            return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        results = find_best_of_each(
+            [env.current.scheduler for env in self.envs],
+            read_weights(actions, self.num_envs),
+            [env.make_tastes() for env in self.envs],
+        )
+        return [env.finish(*result) for env, result in zip(self.envs, results, strict=True)]
 
     def render(self) -> tuple[Any, ...] | None:
         """The last placement of each environment, as ``StreamEnv.render``."""

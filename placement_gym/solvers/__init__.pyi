@@ -28,7 +28,6 @@ from .list_scheduling import heft as heft
 from .list_scheduling import m_etf as m_etf
 from .milp import add_placement as add_placement
 from .milp import limit_memory as limit_memory
-from .milp import read_assignment as read_assignment
 from .milp import serial_program as serial_program
 from .partition import metis_partition as metis_partition
 from .pipelines import exact_pipeline as exact_pipeline

@@ -16,7 +16,7 @@ from placement_gym.solvers.linear import GAP, Linear, minimize
 from placement_gym.solvers.milp import limit_memory, serial_program
 from placement_gym.solvers.programs import max_load, solve_path_load
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
+from placement_gym.solvers.tasks import Tasks, earliest_on_devices_ms, mean_load_ms
 
 MAX_READINGS = 20_000
 """Readings beyond which only loads are bounded. Hand-tuned: as programs with order grow too large.
@@ -60,14 +60,14 @@ def lower_bound(
             return minimum_cut(problem.units, costs)
         return serial_program(problem, costs, time_limit_s)
     if semantics.schedule == "calls":
-        least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
-        return Solution(None, least_ms, proven=False)
+        return Solution(None, path_ms(problem, call_tasks(problem, costs)), proven=False)
     # The simple bounds take milliseconds, hold at once and let the rest be cut off.
     started = now_s()
     simple_ms = load_ms(problem, costs, time_limit_s)
     overlaps = semantics.schedule in ("event", "list")
     if overlaps:
-        simple_ms = max(simple_ms, path_ms(problem, costs))
+        tasks = Tasks.from_operators(problem.units, costs)
+        simple_ms = max(simple_ms, path_ms(problem, tasks))
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (now_s() - started)
     # A program of so many readings would not be built within the limit.
@@ -138,9 +138,9 @@ def bound_overlapping(
     return best
 
 
-def path_ms(problem: Problem, costs: CostTable) -> float:
-    """The longest path, transfers included, if each of its operators could choose its device."""
-    return float(earliest_finish_ms(problem, Tasks.from_operators(problem.units, costs)).max())
+def path_ms(problem: Problem, tasks: Tasks) -> float:
+    """The longest path, transfers included, if each of its tasks could choose its device."""
+    return float(earliest_on_devices_ms(problem, tasks).min(axis=1).max())
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:

@@ -49,8 +49,7 @@ class Kinds:
     """Kinds of devices; a state is a number of devices in use of each kind.
 
     Attributes:
-        devices: Devices of each kind.
-        first: One device of each kind.
+        devices, first: Devices of each kind, and one of each.
         counts: (n_kinds,) number of devices.
         n_states: Number of states: from no device in use, state 0, to all of them, the last.
         stride: (n_kinds,) distance to the state with one device of the kind less.

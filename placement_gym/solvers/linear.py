@@ -187,9 +187,7 @@ class QuietHighs(highspy.Highs):
 class Solver:
     """Solves a program, and again after rows were added to it.
 
-    Args:
-        program: See ``Linear``.
-        whole: Whether variables that must be integers may not be divided.
+    Variables that must be integers may be divided if the program is not to be ``whole``.
     """
 
     def __init__(self, program: Linear, whole: bool = True) -> None:

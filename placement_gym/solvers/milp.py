@@ -48,7 +48,7 @@ def serial_program(
         # No placement outside of those excluded is better: the best one is the optimum.
         if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
-        assignment = read_assignment(result.values, x)
+        assignment = result.values[x].argmax(axis=1)
         if problem.infeasibility(assignment):  # by less than the solver's tolerance
             if not in_time:
                 return Solution(best, bound_ms, proven=False)
@@ -97,11 +97,8 @@ def add_placement(
 ) -> IntArray:
     """(n_units, n_devices) columns that place every unit once, within support and memory limits.
 
-    Args:
-        program: What they are added to; its last rows are then those of ``limit_memory``.
-        problem: Units, devices, support and memory limits.
-        cost: (n_units, n_devices) in the objective, or one for all.
-        whole: Whether a unit must not be divided.
+    They have a cost in the objective, or one for all, and are ``whole`` if a unit must not be
+    divided. The last rows of the program are then those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
@@ -127,12 +124,6 @@ def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:
     """Exclude one placement from the program."""
     same = x[np.arange(len(x)), assignment]
     program.require((same, 1.0), rows=1, high=len(x) - 1.0)
-
-
-def read_assignment(values: FloatArray, x: IntArray) -> IntArray:
-    """(n_units,) device of each unit at a solution of the program."""
-    devices: IntArray = values[x].argmax(axis=1)
-    return devices
 
 
 def submodel_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:

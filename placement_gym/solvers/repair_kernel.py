@@ -121,8 +121,8 @@ def empty_full_devices(
 ) -> None:
     """Move units and runs from full devices to where they fit, until no move helps.
 
-    ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
-    moved or a device has become feasible, units at every move.
+    Runs are considered at the beginning and whenever a run has moved or a device has become
+    feasible, units at every move.
     """
     # What the caller wants to keep leaves only in the second round, when nothing else can.
     may_leave = np.empty(len(place), np.bool_)

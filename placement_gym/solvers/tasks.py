@@ -95,12 +95,6 @@ def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
     return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
 
 
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) earliest possible finish of each task in any placement, ms."""
-    least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
-    return least
-
-
 def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
 

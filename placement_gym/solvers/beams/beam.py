@@ -53,14 +53,9 @@ class Beam:
     The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
     is a lower bound.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: Of an event or list schedule.
-        end: When to stop looking for prices, by ``now_s``.
-        merged: Partial placements are merged if no time or bytes of one exceeds the other's by more
-            than this share of ``bound_ms`` or of the limit. This lowers bounds a little; zero keeps
-            them.
+    Prices are looked for until ``end``, by ``now_s``. Partial placements are merged if no time or
+    bytes of one exceeds the other's by more than the share ``merged`` of ``bound_ms`` or of the
+    limit. This lowers bounds a little; zero keeps them.
 
     Attributes:
         searchable: False if too many tasks are live at a time, or the time was up too early.

@@ -133,17 +133,10 @@ def expand(
 ) -> tuple[int, Layer]:
     """Extend partial placements by the task of step k, on every device that may run it.
 
-    Args:
-        frontier: The steps.
-        potentials: Bounds of completions.
-        tail: (n + 1, n_slots, n_devices) see ``find_tails``.
-        alike: (n_devices,) the previous device of equal properties, or -1.
-        limits: (n_devices,) bytes.
-        ordered: Whether a device runs tasks in the order of steps; else only its load counts.
-        k: The step.
-        layer: Partial placements before it. Their number is returned, and arrays that begin with
-            the extended ones.
-        upper: Partial placements whose bound reaches it are discarded, ms.
+    If ``ordered``, a device runs tasks in the order of steps; else only its load counts. Each of
+    (n_devices,) ``alike`` is the previous device of equal properties, or -1. Placements whose bound
+    reaches ``upper``, in ms, are discarded. Returns the number of extended placements, and arrays
+    whose first entries they are.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cuts.weight.shape[2]
@@ -233,14 +226,9 @@ def merge_alike(
     is derived from them is lowered accordingly, so that its bound is valid for the completions of
     both. Without slack, only dominated placements are removed, and no value changes.
 
-    Args:
-        layer: Partial placements; its values and bounds change.
-        order: (k,) by code, then by bound.
-        compared: Columns of values in which a larger number is worse.
-        slack: (n_values,) how much worse the other one may be.
-        memory: (n_sets, n_devices) see ``Potentials``.
-        n_times: Number of times in the first columns. The column after the bytes is a time, too;
-            those behind it are derived from times.
+    Placements are in the order of codes, then of bounds. A larger number is worse in ``compared``
+    columns of values, by (n_values,) ``slack`` at most. The first ``n_times`` columns are times,
+    as is the column after the bytes; those behind it are derived from times.
     """
     code, values, n_devices = layer.code, layer.values, memory.shape[1]
     # Slack is measured against the values as they were, or it would add up along a chain of merges.

@@ -62,7 +62,14 @@ class Frontier(NamedTuple):
         np.maximum.at(last, step[maker], step[reader])
         chained = np.flatnonzero(previous >= 0)
         np.maximum.at(last, previous[chained], chained)
-        slot, first_live, live = assign_slots(last)
+        held = np.flatnonzero(last > np.arange(n))
+        slot = np.full(n, NOTHING)
+        slot[held] = colour_intervals(held, last[held])
+        # It is in use before every step from the next one to the last that reads it.
+        spans = [np.arange(start + 1, last[start] + 1) for start in held]
+        before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
+        live = np.repeat(slot[held], last[held] - held)
+        by_step = np.lexsort((live, before))
         # Devices may be delayed to the first live finish only if nothing can start at 0.
         by_reader = np.argsort(step[reader], kind="stable")
         waits_for_nothing = np.bincount(reader[~first_tiny[maker]], minlength=n) == 0
@@ -80,8 +87,8 @@ class Frontier(NamedTuple):
             read_maker=step[maker[by_reader]],
             read_index=by_reader,
             read_ms=tasks.transfer_ms[tensor[by_reader]],
-            first_live=first_live,
-            live=live,
+            first_live=np.searchsorted(before[by_step], np.arange(n + 2)),
+            live=live[by_step],
             waits=np.arange(n + 1) > late,
             n_slots=int(slot.max(initial=NOTHING)) + 1,
         )
@@ -128,23 +135,6 @@ def move_tiny(
             place[maker[r]] = soonest[maker[r]]
     side = np.where(first, -1, np.where(last, 1, 0))
     return np.lexsort((np.arange(n), side, place))
-
-
-def assign_slots(last: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """(n,) the lowest free slot for each step that is read later, by the last step that reads it.
-
-    Also returns (n + 2,) where the slots in use before each step begin, and these slots.
-    """
-    n = len(last)
-    live = np.flatnonzero(last > np.arange(n))
-    slot = np.full(n, NOTHING)
-    slot[live] = colour_intervals(live, last[live])
-    # A slot is in use before every step from the next one to the last that reads it.
-    spans = [np.arange(step + 1, last[step] + 1) for step in live]
-    before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
-    used = np.repeat(slot[live], last[live] - live)
-    by_step = np.lexsort((used, before))
-    return slot, np.searchsorted(before[by_step], np.arange(n + 2)), used[by_step]
 
 
 def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:

@@ -11,4 +11,5 @@ from .scheduler import N_WEIGHTS as N_WEIGHTS
 from .scheduler import ListScheduler as ListScheduler
 from .scheduler import draw_actions as draw_actions
 from .scheduler import earliest_finish as earliest_finish
+from .scheduler import find_best_of_each as find_best_of_each
 from .scheduler import lookahead as lookahead

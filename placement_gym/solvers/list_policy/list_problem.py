@@ -21,17 +21,8 @@ OVERLAP, SERIAL, LOAD = range(3)
 """Devices work at the same time; one operator or transfer at a time; the load of the busiest."""
 LEAST_BYTES = 1.0
 STATISTICS = (
-    "units",
-    "devices",
-    "limited",
-    "tightness",
-    "largest",
-    "transfer",
-    "width",
-    "host",
-    "contended",
-    "serial",
-    "throughput",
+    *("units", "devices", "limited", "tightness", "largest", "transfer"),
+    *("width", "host", "contended", "serial", "throughput"),
 )
 N_STATISTICS = len(STATISTICS)
 LARGEST = 10.0

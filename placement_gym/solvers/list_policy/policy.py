@@ -60,11 +60,7 @@ class ListPolicy:
 
     @classmethod
     def from_dict(cls, values: Any) -> ListPolicy:
-        """The inverse of ``dataclasses.asdict``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+        """The inverse of ``dataclasses.asdict``; a ``UserError`` names a field that is wrong."""
         from placement_gym.base.schemas import ListPolicyFields, check
 
         policy = cls(**check(ListPolicyFields, values).model_dump())

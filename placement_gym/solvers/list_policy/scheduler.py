@@ -8,6 +8,7 @@ is left.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -89,8 +90,7 @@ def schedule_lists(
 
     Args:
         problem: What is placed.
-        weights: (k, 9), columns ``NAMES``: price in ms per byte; stick, scarce, strength and host
-            in ms.
+        weights: (k, 9) ``NAMES``; price in ms per byte, stick, scarce, strength and host in ms.
         seeds: (k,) of the tastes of each schedule.
         given: Units, the first ones of the order, that have their devices in ``places`` already.
         places: (k, n_units) gets devices.
@@ -301,11 +301,14 @@ class ListScheduler:
 
         Returns (k, n_units) devices, and (k,) times in ms, infinite where limits are exceeded.
         """
-        k, view = len(actions), self.view
-        weights = convert(actions, view.gain_ms, view.mean_ms)
+        return self.run(convert(actions, self.view.gain_ms, self.view.mean_ms), rng)
+
+    def run(self, weights: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
+        """As ``schedule``, by (k, ``N_WEIGHTS``) weights of ``schedule_lists``."""
+        k = len(weights)
         seeds = rng.integers(2**64, size=k, dtype=np.uint64)
         places, costs_ms = np.empty((k, self.problem.n_units), np.uint8), np.empty(k)
-        schedule_lists(view, weights, seeds, NOTHING, places, costs_ms)
+        schedule_lists(self.view, weights, seeds, NOTHING, places, costs_ms)
         return places, costs_ms
 
     def evaluate(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
@@ -325,7 +328,12 @@ class ListScheduler:
         keeps the limits, one is repaired. Returns (m, n_units) devices, and (m,) costs in ms,
         ascending; infinite if a repair failed.
         """
-        places, costs_ms = self.schedule(actions, rng)
+        return self.choose(*self.schedule(actions, rng), number)
+
+    def choose(
+        self, places: UInt8, costs_ms: FloatArray, number: int = 1
+    ) -> tuple[UInt8, FloatArray]:
+        """The best of the schedules that ``schedule`` has made; see ``find_best``."""
         if not np.isfinite(costs_ms).any():
             return self.compare(self.repair(places[:SIMULATED]), number)
         order = np.argsort(costs_ms, kind="stable")
@@ -354,8 +362,24 @@ class ListScheduler:
         return RepairPrices.from_costs(self.problem, self.simulator.costs)
 
 
-def convert(actions: FloatArray, gain_ms: float, mean_ms: float) -> FloatArray:
-    """(k, ``N_WEIGHTS``) weights of ``schedule_lists``, of actions in a problem of such times."""
+def find_best_of_each(
+    schedulers: Sequence[ListScheduler], actions: FloatArray, rngs: Sequence[np.random.Generator]
+) -> list[tuple[UInt8, float]]:
+    """What ``find_best`` of each scheduler returns for its one action; converted all at once."""
+    gains_ms = np.array([scheduler.view.gain_ms for scheduler in schedulers])
+    means_ms = np.array([[scheduler.view.mean_ms] for scheduler in schedulers])
+    weights = convert(actions, gains_ms, means_ms)
+    chosen = (
+        scheduler.choose(*scheduler.run(weights[k : k + 1], rng))
+        for k, (scheduler, rng) in enumerate(zip(schedulers, rngs, strict=True))
+    )
+    return [(places[0], float(costs_ms[0])) for places, costs_ms in chosen]
+
+
+def convert(
+    actions: FloatArray, gain_ms: float | FloatArray, mean_ms: float | FloatArray
+) -> FloatArray:
+    """(k, ``N_WEIGHTS``) weights of ``schedule_lists``, of actions in problems of such times."""
     weights: FloatArray = MEANS + SCALES * actions
     weights[:, LASTING] = np.minimum(weights[:, LASTING], 0.0)
     weights[:, POWERS] = np.exp2(weights[:, POWERS])

@@ -94,8 +94,13 @@ def extend_chains(
             continue
         # A stage heavier than the worst value of this row gains nothing: `highest` falls, too.
         highest = plan.cutoff_ms
-        mark_border(here, begin, tensor, part, i, True)
-        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest)
+        for entry in range(begin[i], begin[i + 1]):
+            here[tensor[entry]] = part[entry]
+        # the first place from which a stage may have less work than that
+        lightest = n_reached
+        for k in range(work_ms.shape[1]):
+            heaviest, least = heaviest_ms[:n_reached, k], work_ms[i, k] - highest
+            lightest = min(lightest, np.searchsorted(heaviest, least, side="right"))
         for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
             # Cheapest tests first: most pairs fail the first two; few are nested.
@@ -120,7 +125,8 @@ def extend_chains(
                     for move in range(len(moves)):
                         highest = max(highest, best[i, moves[move, STATE]])
         # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
-        mark_border(here, begin, tensor, part, i, False)
+        for entry in range(begin[i], begin[i + 1]):
+            here[tensor[entry]] = 0
         # what was not reached is infinite
         for s in range(best.shape[1]):
             if link[i, s] < 0:
@@ -151,25 +157,6 @@ def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
                     moves[count] = s, k
                     count += 1
     return moves[:count]
-
-
-@compile_once(nogil=True)
-def mark_border(
-    here: Int32, begin: IntArray, tensor: Int32, part: Int32, i: int, mark: bool
-) -> None:
-    """Write the parts of touch sets on the border of ideal i to ``here``, or zeros."""
-    for entry in range(begin[i], begin[i + 1]):
-        here[tensor[entry]] = part[entry] if mark else 0
-
-
-@compile_once(nogil=True)
-def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: float) -> int:
-    """The first place from which a stage to ideal i may have less work than ``highest``."""
-    first = len(heaviest_ms)
-    for k in range(work_ms.shape[1]):
-        least = work_ms[i, k] - highest
-        first = min(first, np.searchsorted(heaviest_ms[:, k], least, side="right"))
-    return first
 
 
 @compile_once(nogil=True)

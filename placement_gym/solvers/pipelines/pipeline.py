@@ -155,9 +155,6 @@ class Split(NamedTuple):
     device: IntArray  # (n_units,) device of each unit; empty if no split is known
 
 
-NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
-
-
 @dataclass(frozen=True)
 class SplitSearch:
     """The search for the best split; arguments are those of ``exact_pipeline``.
@@ -256,7 +253,7 @@ class SplitSearch:
         ideal, state = len(ideals) - 1, int(chains.best[-1].argmin())
         load_ms = float(chains.best[ideal, state])
         if not np.isfinite(load_ms):
-            return NO_SPLIT
+            return Split(np.inf, np.empty(0, dtype=np.int64))
         device = np.empty(self.problem.n_units, dtype=np.int64)
         inside = ideals.nodes(ideal)
         while ideal:
@@ -273,11 +270,8 @@ def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatAr
 
     For any prices, work of some units cannot exceed the largest load times the price of all devices
     that share it. These prices, an optimal dual solution of the load that divided units would give,
-    make that tightest for all units and devices.
-
-    Args:
-        ms: (n_units, n_kinds) times, infinite where the kind does not support the unit.
-        counts: (n_kinds,) number of devices; their prices add up to 1.
+    make that tightest for all units and devices. Those of (n_kinds,) ``counts`` of devices add up
+    to 1; (n_units, n_kinds) times are infinite where the kind does not support the unit.
     """
     program = Linear()
     price = program.variables(len(counts))

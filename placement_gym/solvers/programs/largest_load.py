@@ -24,7 +24,6 @@ from placement_gym.solvers import (
     mean_load_ms,
     minimize,
     reaches,
-    read_assignment,
 )
 from placement_gym.solvers.pipelines import Forward, find_largest_load_ms
 
@@ -69,7 +68,7 @@ def max_load(
     result = minimize(program, max(end - now_s(), 0.1), begin)
     best = start
     if result.values is not None:
-        assignment = read_assignment(result.values, x)
+        assignment = result.values[x].argmax(axis=1)
         load_ms = find_largest_load_ms(problem, costs, assignment)
         if load_ms < best_ms and not problem.infeasibility(assignment):
             best, best_ms = assignment, load_ms

@@ -1,4 +1,4 @@
-"""A list schedule that is kept up to date while units move, and moves under it.
+"""A list schedule, and sums of loads, that are kept up to date while units move.
 
 Operators run in a fixed order, so a schedule is a set of longest paths: from the beginning to each
 operator, and from each operator to the end (its tail). A change between two operators leaves the
@@ -10,31 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base import FloatArray, inlined_part, kernel, signed
-from placement_gym.solvers.search.model import BLOCK, Layout, Model, State
-from placement_gym.solvers.search.moves import (
-    draw_limit,
-    keep_limits,
-    note_best,
-    put_back,
-    set_operators,
-)
-from placement_gym.solvers.search.proposals import REFRESH, propose
+from placement_gym.solvers.search.model import BLOCK, SERIAL, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9
 """Of sums that were added up in another order."""
 
 
 @inlined_part
-def run_on(model: Model, state: State, begin: int, reach: int) -> int:
+def run_until_same(
+    model: Model, state: State, begin: int, reach: int, device_free: FloatArray
+) -> int:
     """Compute ``finish`` and ``free`` from an operator on, until nothing differs from ``kept``.
 
-    The operators before it have run; ``reach`` is the last reader of what finishes at another time
-    than before. Returns the first operator whose finish time was not computed.
+    The operators before it have run, and devices are free from ``device_free`` on; ``reach`` is the
+    last reader of what finishes at another time than before. Returns the first operator whose
+    finish time was not computed.
     """
     unit_ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
     finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
-    (n, n_devices), device_free = unit_ms.shape, state.device_free
+    n, n_devices = unit_ms.shape
     for i in range(begin, n):
         # nothing differs any more: no reader of a change is left, and devices are free as before
         if i % BLOCK == 0:
@@ -53,9 +48,17 @@ def run_on(model: Model, state: State, begin: int, reach: int) -> int:
         device_free[here] = finish[i] + model.gap_ms
         if finish[i] != kept[i]:
             reach = max(reach, signed(last_reader[i]))
-    for d in range(n_devices):
-        free[len(free) - 1, d] = device_free[d]
     return n
+
+
+@inlined_part
+def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
+    """Run operators as ``run_until_same`` does, and note when devices are free at the end."""
+    reached = run_until_same(model, state, begin, reach, device_free)
+    free = state.free
+    for d in range(len(device_free) if reached == len(state.on) else 0):
+        free[len(free) - 1, d] = device_free[d]
+    return reached
 
 
 @inlined_part
@@ -104,18 +107,19 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
 def estimate_list(model: Model, state: State) -> float:
     """Compute from the beginning what a placement costs, in ms; limits are ignored."""
     n, n_devices = model.ms.shape
+    device_free = state.device_free
     for d in range(n_devices):
-        state.device_free[d] = 0.0
-    run_on(model, state, signed(0), n)
+        device_free[d] = 0.0
+    run_on(model, state, signed(0), n, device_free)
     copy_schedule(state.finish, state.free, state.kept, state.kept_free, signed(0), n)
     measure_tails(model, state, n - 1, signed(-1))
-    return find_makespan(state.free)
+    return find_makespan(state)
 
 
 @inlined_part
-def find_makespan(free: FloatArray) -> float:
+def find_makespan(state: State) -> float:
     """Find when the last device is free, in ms."""
-    final = len(free) - 1
+    free, final = state.free, len(state.free) - 1
     latest = free[final, 0]
     for d in range(free.shape[1]):
         latest = max(latest, free[final, d])
@@ -235,7 +239,10 @@ def find_reach(model: Model, layout: Layout, state: State, n_moved: int, lowest:
 def note_critical(model: Model, state: State) -> None:
     """List the units of longest chains of the schedule."""
     kept, tail, on, unit, critical = state.kept, state.tail, state.on, model.unit, state.critical
-    n_units, count, total_ms = len(state.place), 0, find_makespan(state.kept_free)
+    n_units = len(state.place)
+    count, total_ms = 0, 0.0
+    for d in range(model.ms.shape[1]):
+        total_ms = max(total_ms, state.kept_free[len(state.kept_free) - 1, d])
     for i in range(len(on)):
         length = kept[i] - model.ms[i, on[i]] + tail[i]
         if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
@@ -244,53 +251,88 @@ def note_critical(model: Model, state: State) -> None:
     state.scalars.n_critical = min(count, n_units)
 
 
-@kernel
-def advance_list(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    n_moves: int,
-    heat: tuple[float, float],
-    shares: FloatArray,
-    counts: FloatArray,
-) -> None:
-    """Make moves under a list schedule; the state ends at the last placement, the cheapest is kept.
+SQUARINGS = 5
+"""Loads are summed with the exponent 2 to this power."""
 
-    ``heat`` is the first and last temperature, as a share of the cost; ``shares`` and ``counts``,
-    which also gets gains, are those of ``propose``.
+
+@inlined_part
+def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: float) -> None:
+    """Add what moved units and their tensors cost, or take it away."""
+    scalars, on, ops, first_op = state.scalars, state.on, layout.ops, layout.first_op
+    first, first_made, stamp = model.first, model.first_made, state.stamp
+    scalars.n_updates += 1
+    now = scalars.n_updates
+    # a tensor counts once, though several of its operators may have moved: hence the stamps
+    for k in range(n_moved):
+        u = state.moved[k]
+        for at in range(first_op[u], first_op[u + 1]):
+            i = ops[at]
+            state.load[on[i]] += sign * model.ms[i, on[i]]
+            for t in range(first_made[i], first_made[i + 1]):
+                if stamp[t] != now:
+                    stamp[t] = now
+                    add_tensor(model, on, state.load, signed(t), sign)
+            for r in range(first[i], first[i + 1]):
+                t = model.tensor[r]
+                if stamp[t] != now:
+                    stamp[t] = now
+                    add_tensor(model, on, state.load, signed(t), sign)
+
+
+@inlined_part
+def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: float) -> None:
+    """Add what one tensor costs; in a serial schedule, to the load of its first device."""
+    here, reached = on[model.source[t]], signed(0)
+    for r in range(model.first_reader[t], model.first_reader[t + 1]):
+        reached |= signed(1) << on[model.reader[r]]
+    if reached & ~(signed(1) << here):
+        for d in range(len(load)):
+            if model.kind == SERIAL:
+                load[here] += sign * model.transfer_ms[t, here, d] * float(reached >> d & 1)
+            elif d == here or reached >> d & 1:
+                load[d] += sign * model.boundary_ms[t, d]
+
+
+@inlined_part
+def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
+    """Compute what the moves minimise, and the cost, in ms.
+
+    Of loads that is a norm, so it pays to relieve any device that is nearly the fullest.
     """
-    scalars, finish, free = state.scalars, state.finish, state.free
-    kept, kept_free = state.kept, state.kept_free
-    for step in range(n_moves):
-        # now and then: the units on which the latency depends
-        if (scalars.n_moves + 1) % REFRESH == 0 or scalars.n_critical == 0:
-            note_critical(model, state)
-        n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
-        if freed < 0:
-            continue
-        n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
-        if n_moved == 0:
-            continue
-        limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
+    total, largest = 0.0, load[0]
+    for d in range(len(load)):
+        total += load[d]
+        largest = max(largest, load[d])
+    if kind_of_model == SERIAL:
+        return total, total
+    if largest <= 0.0:
+        return 0.0, largest
+    total = 0.0
+    for d in range(len(load)):
+        power = load[d] / largest
+        for _ in range(SQUARINGS):
+            power *= power
+        total += power
+    for _ in range(SQUARINGS):
+        total = np.sqrt(total)
+    return largest * total, largest
 
-        # what it costs now: what the change reaches is run again
-        lowest, last = set_operators(layout, state, n_moved)
-        free_devices(model, state, lowest)
-        passes, reached, reach = run_span(model, state, lowest, last, limit_ms)
-        passes = passes and may_devices_end(state, last, limit_ms)
-        cost = np.inf
-        if passes and may_readers_end(model, state, lowest, last, limit_ms):
-            reached = run_on(model, state, last + 1, reach)
-            cost = find_makespan(state.free)
 
-        # keep it, or go back
-        if cost <= limit_ms:
-            copy_schedule(finish, free, kept, kept_free, lowest, reached)
-            measure_tails(model, state, last, find_reach(model, layout, state, n_moved, lowest))
-            scalars.now_ms, scalars.over_bytes = cost, over
-            note_best(state, counts, kind, cost, over)
-        else:
-            put_back(layout, state, n_moved)
-            set_operators(layout, state, n_moved)
-            copy_schedule(kept, kept_free, finish, free, lowest, reached)
+@inlined_part
+def copy_loads(load: FloatArray, to: FloatArray) -> None:
+    """Copy loads."""
+    for d in range(len(load)):
+        to[d] = load[d]
+
+
+@kernel
+def estimate_loads(model: Model, state: State) -> float:
+    """Compute from the beginning what a placement costs, in ms; limits are ignored."""
+    load, on = state.load, state.on
+    for d in range(len(load)):
+        load[d] = 0.0
+    for i in range(len(on)):
+        load[on[i]] += model.ms[i, on[i]]
+    for t in range(len(model.source)):
+        add_tensor(model, on, load, t, 1.0)
+    return measure_loads(model.kind, load)[1]

@@ -5,7 +5,7 @@ Clusters are linked units of every size: pairs of units, pairs of these, and so 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -140,7 +140,7 @@ class Layout(Struct):
         # limits that count
         limits, size = problem.memory.limits_bytes, problem.unit_bytes
         tight = np.flatnonzero(np.isfinite(limits) & limited)
-        clusters = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
+        nested, begin, end = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
         return cls(
             first_op=uint32(first_op),
             ops=uint32(ops),
@@ -155,24 +155,19 @@ class Layout(Struct):
             member=(problem.memory.of_device == tight[:, None]).astype(np.float64),
             limit=limits[tight],
             gain=float(np.ptp(unit_ms, axis=1).sum() / max(size.sum(), 1.0)),
-            nested=clusters.order,
-            first_nested=clusters.begin,
-            last_nested=clusters.end,
+            nested=nested,
+            first_nested=begin,
+            last_nested=end,
         )
 
 
-class Clusters(NamedTuple):
-    """A tree of clusters, and an order of units in which each of them is contiguous."""
-
-    order: UInt32  # (n_units,) units
-    begin: UInt32  # (n_levels, n_units) where the cluster of each unit begins in ``order``
-    end: UInt32  # (n_levels, n_units) the position after its end
-
-
-def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArray) -> Clusters:
+def make_clusters(
+    first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArray
+) -> tuple[UInt32, UInt32, UInt32]:
     """Merge clusters in pairs, level after level: those with long transfers for their own times.
 
-    Links are those of ``Layout``; (n_units,) times ``ms`` keep clusters of a level alike.
+    Links are those of ``Layout``, as is what is returned: ``nested``, ``first_nested`` and
+    ``last_nested``. (n_units,) times ``ms`` keep clusters of a level alike.
     """
     n_units = len(ms)
     cluster, levels = np.arange(n_units), [np.arange(n_units)]
@@ -197,17 +192,15 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
         apart = own != other
         own, other, link_ms = own[apart], other[apart], link_ms[apart]
     order = np.lexsort(levels)
-    bounds = [find_bounds(cluster, order) for cluster in levels[1:]]
+    # where each unit's cluster begins and ends in an order that has them in one piece
+    bounds, position = [], np.argsort(order)
+    for cluster in levels[1:]:
+        sizes = np.bincount(cluster)
+        begin = np.full(len(sizes), n_units)
+        np.minimum.at(begin, cluster, position)
+        bounds.append((begin[cluster], (begin + sizes)[cluster]))
     begin, end = np.array(bounds).reshape(-1, 2, n_units).swapaxes(0, 1)
-    return Clusters(uint32(order), uint32(begin), uint32(end))
-
-
-def find_bounds(cluster: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Find where each unit's cluster begins and ends in an order that has them in one piece."""
-    sizes, position = np.bincount(cluster), np.argsort(order)
-    begin = np.full(len(sizes), len(order))
-    np.minimum.at(begin, cluster, position)
-    return begin[cluster], (begin + sizes)[cluster]
+    return uint32(order), uint32(begin), uint32(end)
 
 
 @kernel
@@ -234,20 +227,9 @@ def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
     return pair
 
 
-SCALARS = np.dtype(
-    [
-        ("now_ms", np.float64),
-        ("best_ms", np.float64),
-        ("price", np.float64),
-        ("over_bytes", np.float64),
-        ("penalty_ms", np.float64),
-        ("rounding_ms", np.float64),
-        ("line", np.float64),
-        ("n_moves", np.int64),
-        ("n_critical", np.int64),
-        ("n_updates", np.int64),
-    ]
-)
+NUMBERS = ("now_ms", "best_ms", "price", "over_bytes", "penalty_ms", "rounding_ms", "line")
+COUNTS = ("n_moves", "n_critical", "n_updates")
+SCALARS = np.dtype([(name, np.float64) for name in NUMBERS] + [(name, np.int64) for name in COUNTS])
 """Numbers of a state that change: what the placement and the best one cost; the price of memory as
 a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; how much of the
 loads may be rounding; the line of the chain (see ``Elite``); moves that were proposed, units in

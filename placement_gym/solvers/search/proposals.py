@@ -8,6 +8,7 @@ from placement_gym.base import FloatArray, IntArray, inlined_part, kernel, part,
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import PRESETS, CostTable
 from placement_gym.schedules import Simulator
+from placement_gym.solvers.search.ejections import draw, draw_length, move_unit, undo
 from placement_gym.solvers.search.model import (
     LIST,
     LOAD,
@@ -17,14 +18,17 @@ from placement_gym.solvers.search.model import (
     State,
     make_state,
 )
-from placement_gym.solvers.search.moves import TRIES, draw, draw_length, move_unit, undo
 from placement_gym.solvers.search.rebuild import rebuild
 
 UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 """Kinds of move: a unit; a run of consecutive units of one device, or one end of it; a stretch of
 the order; a unit and linked units around it; two units that change places; a stretch that is
-placed again, one unit after another; a cluster of linked units, see ``Clusters``."""
+placed again, one unit after another; a cluster of linked units, see ``make_clusters``."""
 N_KINDS = 7
+NEITHER = 3
+"""Side of a run: 0 is what precedes a unit, 1 what follows, 2 both."""
+TRIES, GAIN = range(2)
+"""Columns of what is counted for each kind."""
 CRITICAL = 0.5
 """Share of moves whose first unit is on a longest chain of the schedule, or on the device with the
 largest load."""
@@ -85,12 +89,27 @@ def propose(
 def choose_unit(kind_of_model: int, state: State, rng: np.random.Generator) -> int:
     """Draw any unit, or one of those on which the cost depends."""
     u = draw(rng, len(state.place))
-    if (kind_of_model == LIST) | (kind_of_model == LOAD) and rng.random() < CRITICAL:
-        if kind_of_model == LIST:
-            u = signed(state.critical[draw(rng, state.scalars.n_critical)])
-        else:
-            u = draw_of_fullest(state.place, state.load, rng, u)
+    if kind_of_model == LIST:
+        return draw_critical(state, rng, u)
+    if kind_of_model == LOAD:
+        return draw_loaded(state, rng, u)
     return u
+
+
+@inlined_part
+def draw_critical(state: State, rng: np.random.Generator, u: int) -> int:
+    """Draw a unit of a longest chain, or keep the one given."""
+    if rng.random() >= CRITICAL:
+        return u
+    return signed(state.critical[draw(rng, state.scalars.n_critical)])
+
+
+@inlined_part
+def draw_loaded(state: State, rng: np.random.Generator, u: int) -> int:
+    """Draw a unit of the device with the largest load, or keep the one given."""
+    if rng.random() >= CRITICAL:
+        return u
+    return draw_of_fullest(state.place, state.load, rng, u)
 
 
 @part
@@ -137,9 +156,7 @@ def move_units(
     elif kind == SWAP:
         n_moved = swap_units(layout, state, rng, u, there)
     elif (kind == CLUSTER) & (n_levels > 0):
-        level = draw(rng, n_levels)
-        begin, end = signed(layout.first_nested[level, u]), signed(layout.last_nested[level, u])
-        n_moved = move_all(layout, state, layout.nested, begin, end, there)
+        n_moved = move_cluster(layout, state, draw(rng, n_levels), u, there)
     else:
         begin, end = choose_interval(layout, state.place, rng, kind, u)
         n_moved = move_all(layout, state, layout.order, begin, end, there)
@@ -151,18 +168,33 @@ def choose_interval(
     layout: Layout, place: np.ndarray, rng: np.random.Generator, kind: int, u: int
 ) -> tuple[int, int]:
     """Choose the interval of the order that moves with a unit: itself, a run or a stretch."""
-    at, order, here = signed(layout.rank[u]), layout.order, place[u]
-    begin, end = at, at + 1
+    at = signed(layout.rank[u])
     if kind == STRETCH:
         begin, length = choose_stretch(len(place), rng, at)
         end = begin + length
-    elif kind == RUN:
-        side = draw(rng, signed(3))  # what precedes the unit, what follows, or both
-        while side != 0 and end < len(order) and place[order[end]] == here:
-            end += 1
-        while side != 1 and begin > 0 and place[order[begin - 1]] == here:
-            begin -= 1
+    else:
+        side = draw(rng, signed(3)) if kind == RUN else signed(NEITHER)
+        begin, end = choose_run(layout.order, place, at, side)
     return begin, end
+
+
+@inlined_part
+def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
+    """Choose a run of units of one device around one in the order, one end of it, or that one."""
+    here, begin, end = place[order[at]], at, at + 1
+    forward, backward = (side == 1) | (side == 2), (side == 0) | (side == 2)
+    while forward and end < len(order) and place[order[end]] == here:
+        end += 1
+    while backward and begin > 0 and place[order[begin - 1]] == here:
+        begin -= 1
+    return begin, end
+
+
+@inlined_part
+def move_cluster(layout: Layout, state: State, level: int, u: int, there: int) -> int:
+    """Move the cluster of a unit at a level."""
+    begin, end = layout.first_nested[level, u], layout.last_nested[level, u]
+    return move_all(layout, state, layout.nested, signed(begin), signed(end), there)
 
 
 @inlined_part

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from placement_gym.base import FloatArray, inlined_part, kernel, signed
 from placement_gym.solvers.search.model import BLOCK, LIST, LOAD, Layout, Model, State
-from placement_gym.solvers.search.moves import put_back
 
 INHERIT = 0.8
 """Share of rebuilds whose price of memory is near that of the placement."""
@@ -28,39 +29,21 @@ def rebuild(
     """
     order, rank, unit = layout.order, layout.rank, model.unit
     first_op, ops, place, taste = layout.first_op, layout.ops, state.place, state.taste
-    free = state.device_free
     # the units leave their devices
     for k in range(length):
         u = signed(order[begin + k])
         state.moved[k], state.was[k], state.marked[u] = u, place[u], state.scalars.n_moves
         hold(layout, state.used, u, signed(place[u]), -1.0)
 
-    # the price of a byte, near that of the placement or any
-    scalars = state.scalars
-    if scalars.price > 0.0 and rng.random() < INHERIT:
-        scalars.price *= 0.7 + 0.7 * rng.random()
-    else:
-        scalars.price = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
-    price = layout.gain * scalars.price
-
-    # how often tastes change, as a share of units, and how strong they are in ms
-    lasting, strength = 1.0 / (1 << int(rng.random() * 9)), 0.0
-    if rng.random() < NOISY:
-        strength = rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
+    # preferences, and the operator from which on devices are scheduled
+    price = layout.gain * draw_price(state.scalars, rng)
+    lasting, strength = draw_tastes(model, rng)
     for d in range(len(taste)):
         taste[d] = 0.0
-
-    # the operator from which on devices are scheduled
     low = signed(ops[first_op[order[begin]]])
     low = low // BLOCK * BLOCK if model.kind == LIST else low
     i = low if model.kind == LIST or not model.overlaps else 0
-    # when devices are free before it; where loads count, those of all other units
-    for d in range(len(taste)):
-        free[d] = 0.0
-        if model.kind == LIST:
-            free[d] = state.kept_free[i // BLOCK, d]
-        elif model.kind == LOAD:
-            free[d] = state.load[d]
+    start_devices(model, state, i)
 
     # operators in their order, until the last unit has its device: those of units that stay run as
     # well, because what is placed later has to wait for them
@@ -84,21 +67,47 @@ def rebuild(
         if model.overlaps:
             run_operator(model, state, i, here)
         elif model.kind == LOAD and chooses:
-            free[here] += model.ms[i, here]
+            state.device_free[here] += model.ms[i, here]
         i += 1
     if model.kind == LIST:
         for j in range(low, i):
             state.finish[j] = state.kept[j]
-    n_moved = list_moved(layout, state, length)
-    if not found:
-        put_back(layout, state, n_moved)
-        # memory from the beginning, as sums in another order would differ in the last bits
-        for g in range(len(state.used)):
-            state.used[g] = 0.0
-        for v in range(len(place)):
-            hold(layout, state.used, v, signed(place[v]), 1.0)
-        n_moved = 0
+    if found:
+        n_moved = list_moved(layout, state, length)
+    else:
+        n_moved = put_back_stretch(layout, state, length)
     return n_moved
+
+
+@inlined_part
+def draw_price(scalars: Any, rng: np.random.Generator) -> float:
+    """Draw the price of a byte, near that of the placement or any."""
+    if scalars.price > 0.0 and rng.random() < INHERIT:
+        scalars.price *= 0.7 + 0.7 * rng.random()
+    else:
+        scalars.price = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
+    return scalars.price
+
+
+@inlined_part
+def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
+    """Draw how often tastes change, as a share of units, and how strong they are in ms."""
+    changing = 1.0 / (1 << int(rng.random() * 9))
+    if rng.random() >= NOISY:
+        return changing, 0.0
+    return changing, rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
+
+
+@inlined_part
+def start_devices(model: Model, state: State, first: int) -> None:
+    """Set when devices are free before an operator; where loads count, those of all other units."""
+    free, kept_free, load, kind = state.device_free, state.kept_free, state.load, model.kind
+    for d in range(len(free)):
+        free[d] = 0.0
+        if kind == LIST:
+            free[d] = kept_free[first // BLOCK, d]
+        elif kind == LOAD:
+            free[d] = load[d]
 
 
 @inlined_part
@@ -158,6 +167,20 @@ def list_moved(layout: Layout, state: State, length: int) -> int:
             moved[n_moved], was[n_moved] = u, before
             n_moved += 1
     return n_moved
+
+
+@inlined_part
+def put_back_stretch(layout: Layout, state: State, length: int) -> int:
+    """Put the units of a stretch back; returns that none has moved."""
+    place, used = state.place, state.used
+    for k in range(list_moved(layout, state, length)):
+        place[state.moved[k]] = state.was[k]
+    # memory from the beginning, as sums in another order would differ in the last bits
+    for g in range(len(used)):
+        used[g] = 0.0
+    for u in range(len(place)):
+        hold(layout, used, u, signed(place[u]), 1.0)
+    return 0
 
 
 @inlined_part

@@ -18,6 +18,7 @@ from placement_gym.solvers.list_policy import (
     N_WEIGHTS,
     ListScheduler,
     draw_actions,
+    find_best_of_each,
     is_exact,
 )
 from placement_gym.solvers.list_policy.scheduler import MEANS, SCALES, convert
@@ -122,6 +123,19 @@ def test_equal_seeds_make_equal_schedules_and_others_differ() -> None:
     runs = [scheduler.schedule(actions, np.random.default_rng(seed))[0] for seed in (0, 0, 1)]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert (runs[0] != runs[2]).any()
+
+
+def test_schedules_of_many_problems_are_those_of_each() -> None:
+    schedulers = [StreamProblem(make_problem(seed), {}).scheduler for seed in range(8)]
+    rng = np.random.default_rng(0)
+    for chosen in (schedulers[:5], schedulers[3:], [*schedulers[:2], *schedulers[1::-1]]):
+        actions = draw_actions(rng, len(chosen))
+        rngs = [np.random.default_rng(k) for k in range(len(chosen))]
+        found = find_best_of_each(chosen, actions, rngs)
+        for k, (place, found_ms) in enumerate(found):
+            alone = chosen[k].find_best(actions[k : k + 1], np.random.default_rng(k))
+            np.testing.assert_array_equal(place, alone[0][0])
+            assert found_ms == alone[1][0]
 
 
 def test_last_bits_of_actions_change_nothing() -> None:

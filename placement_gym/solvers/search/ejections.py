@@ -1,4 +1,4 @@
-"""What moves share: draws, units that move and back, ejections from full devices, acceptance."""
+"""Random draws, moves of single units and back, and ejections of units from full devices."""
 
 from __future__ import annotations
 
@@ -6,21 +6,6 @@ import numpy as np
 
 from placement_gym.base import FloatArray, inlined_part, kernel, signed
 from placement_gym.solvers.search.model import SIMULATED, Layout, State
-
-TRIES, GAIN = range(2)
-"""Columns of what is counted for each kind of move."""
-RETURN = 0.7
-"""Share of ejections to where the moved units came from, which has room now."""
-EJECTIONS = 12
-"""Attempts to make room on a full device."""
-EJECTING = 0.3
-"""Share of moves that make room; the others may exceed a limit, at a penalty."""
-MOST_USED = 1.1
-"""Use of a limit, as a share of it, from which on a move is refused."""
-CANDIDATES = 16
-"""Units of which the one to eject is chosen."""
-NEAR = 64
-"""Units that are looked at for a candidate."""
 
 
 @inlined_part
@@ -48,6 +33,20 @@ def draw_allowance(rng: np.random.Generator) -> float:
     return 8 * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
 
 
+RETURN = 0.7
+"""Share of ejections to where the moved units came from, which has room now."""
+EJECTIONS = 12
+"""Attempts to make room on a full device."""
+EJECTING = 0.3
+"""Share of moves that make room; the others may exceed a limit, at a penalty."""
+MOST_USED = 1.1
+"""Use of a limit, as a share of it, from which on a move is refused."""
+CANDIDATES = 16
+"""Units of which the one to eject is chosen."""
+NEAR = 64
+"""Units that are looked at for a candidate."""
+
+
 @inlined_part
 def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -> None:
     """Count the bytes of a unit against the limits of another device."""
@@ -58,14 +57,23 @@ def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -
 
 @inlined_part
 def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
-    """Move a unit and list it, unless it is there, has moved before or may not be there.
-
-    Returns how many units the move has.
-    """
-    here = signed(state.place[u])
-    is_new = (here != there) & (state.marked[u] != state.scalars.n_moves)
-    if not is_new & layout.possible[u, there]:
+    """Move a unit, unless it has moved before or may not be there."""
+    if not may_move(layout, state, u, there):
         return n_moved
+    return list_move(layout, state, n_moved, u, there)
+
+
+@inlined_part
+def may_move(layout: Layout, state: State, u: int, there: int) -> bool:
+    """Tell if a unit is elsewhere, has not moved before and may be on a device."""
+    is_new = (state.place[u] != there) & (state.marked[u] != state.scalars.n_moves)
+    return is_new & layout.possible[u, there]
+
+
+@inlined_part
+def list_move(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
+    """Move a unit, and list it among those of the move; returns how many these are."""
+    here = signed(state.place[u])
     state.marked[u] = state.scalars.n_moves
     state.moved[n_moved], state.was[n_moved], state.place[u] = u, here, there
     change_use(layout, state.used, u, there, here)
@@ -90,15 +98,21 @@ def keep_limits(
     n_moved = make_room(layout, state, rng, n_moved, freed, most)
 
     # where no room was made, limits may be exceeded by some bytes, or by fewer than before
-    used, limit = state.used, layout.limit
-    over, much = 0.0, False
-    for g in range(len(limit)):
-        over += max(used[g] - limit[g], 0.0)
-        much = much or used[g] > MOST_USED * limit[g]
+    over, much = measure_excess(state.used, layout.limit)
     much &= over > state.scalars.over_bytes
     refused = n_moved if much | (over > 0.0) & (kind_of_model == SIMULATED) else 0
     put_back(layout, state, refused)
     return n_moved - refused, over
+
+
+@inlined_part
+def measure_excess(used: FloatArray, limit: FloatArray) -> tuple[float, bool]:
+    """Add up bytes above limits, and tell if one is exceeded by much."""
+    over, much = 0.0, False
+    for g in range(len(limit)):
+        over += max(used[g] - limit[g], 0.0)
+        much = much or used[g] > MOST_USED * limit[g]
+    return over, much
 
 
 @inlined_part
@@ -163,13 +177,16 @@ def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: in
     """
     order, n_units = layout.order, len(layout.order)
     at, tries = draw(rng, n_units), 0
-    while tries < NEAR:
-        v = signed(order[at])
-        counts = (layout.member[g, state.place[v]] != 0.0) & (layout.size[v] != 0.0)
-        if counts & (state.marked[v] != state.scalars.n_moves):
-            return at
+    while tries < NEAR and not fills(layout, state, g, signed(order[at])):
         at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
-    return signed(-1)
+    return at if tries < NEAR else -1
+
+
+@inlined_part
+def fills(layout: Layout, state: State, g: int, v: int) -> bool:
+    """Tell if a unit counts against a limit and has not moved."""
+    counts = (layout.member[g, state.place[v]] != 0.0) & (layout.size[v] != 0.0)
+    return counts & (state.marked[v] != state.scalars.n_moves)
 
 
 @inlined_part
@@ -212,42 +229,3 @@ def undo(layout: Layout, state: State, n_moved: int) -> None:
     gained = layout.member[:, was] - layout.member[:, state.place[moved]]
     state.used[:] += (layout.size[moved] * gained).sum(axis=1)
     state.place[moved] = was
-
-
-@inlined_part
-def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]:
-    """Write the devices of moved units to their operators; returns the first and the last."""
-    ops, first_op, on = layout.ops, layout.first_op, state.on
-    lowest, last = len(on), -1
-    for k in range(n_moved):
-        u = state.moved[k]
-        lowest = min(lowest, signed(ops[first_op[u]]))
-        last = max(last, signed(ops[first_op[u + 1] - 1]))
-        for at in range(first_op[u], first_op[u + 1]):
-            on[ops[at]] = state.place[u]
-    return lowest, last
-
-
-@inlined_part
-def draw_limit(
-    state: State, rng: np.random.Generator, heat: tuple[float, float], done: float, over: float
-) -> float:
-    """Draw the largest cost with which a move is accepted, in ms."""
-    (hot, cold), scalars = heat, state.scalars
-    left = 1.0 - done
-    temperature = cold + (hot - cold) * left * left
-    limit_ms = scalars.now_ms + scalars.penalty_ms * scalars.over_bytes
-    limit_ms *= 1.0 + temperature * draw_allowance(rng)
-    return limit_ms - scalars.penalty_ms * over
-
-
-@inlined_part
-def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
-    """Keep a placement if it is the cheapest one that keeps the limits."""
-    scalars = state.scalars
-    if (over <= 0.0) & (cost < scalars.best_ms):
-        counts[kind, GAIN] += scalars.best_ms - cost if scalars.best_ms < np.inf else 0.0
-        scalars.best_ms = cost
-        place, best = state.place, state.best
-        for u in range(len(place)):
-            best[u] = place[u]
