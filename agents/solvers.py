@@ -11,24 +11,14 @@ import numpy as np
 from agents.about import check_objective, check_pools
 from agents.search import extend_with_rank
 from agents.static import FixedPlacement
+from placement_gym import solvers
 from placement_gym.base import EngineError, IntArray, UserError
 from placement_gym.envs import find_semantics, placement_env
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import PRESETS, CostTable
 from placement_gym.schedules import Simulator
-from placement_gym.solvers import (
-    Solution,
-    cuts,
-    fill,
-    list_scheduling,
-    load_ms,
-    metis_partition,
-    serial_program,
-)
-from placement_gym.solvers import model_per_device as whole_models
-from placement_gym.solvers.list_policy import earliest_finish
-from placement_gym.solvers.pipelines import BY_CUT, exact_pipeline, linear_pipeline
-from placement_gym.solvers.programs import max_load as solve_max_load
+from placement_gym.solvers import Solution
+from placement_gym.solvers.pipelines import BY_CUT
 from placement_gym.solvers.search import search
 
 LOADS = "tarnawski-throughput"
@@ -87,32 +77,36 @@ def greedy(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     return solve(
         env,
         "greedy",
-        lambda problem, costs: earliest_finish(problem, Simulator(problem.units, costs, semantics)),
+        lambda problem, costs: solvers.earliest_finish(
+            problem, Simulator(problem.units, costs, semantics)
+        ),
     )
 
 
-heft = without_options("heft", list_scheduling.heft)
-critical_path = without_options("critical-path", list_scheduling.critical_path)
-m_etf = without_options("m-etf", list_scheduling.m_etf)
-min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(problem.units, costs))
-metis = without_options("metis", metis_partition)
-dp = without_options("dp", exact_pipeline)
-dpl = without_options("dpl", linear_pipeline)
-pipedream = without_options(
-    "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
+heft = without_options("heft", solvers.heft)
+critical_path = without_options("critical-path", solvers.critical_path)
+m_etf = without_options("m-etf", solvers.m_etf)
+min_cut = without_options(
+    "min-cut", lambda problem, costs: solvers.minimum_cut(problem.units, costs)
 )
-model_per_device = without_options("model-per-device", whole_models.model_per_device)
-greedy_fill = without_options("greedy-fill", fill.greedy_fill)
+metis = without_options("metis", solvers.metis_partition)
+dp = without_options("dp", solvers.exact_pipeline)
+dpl = without_options("dpl", solvers.linear_pipeline)
+pipedream = without_options(
+    "pipedream", lambda problem, costs: solvers.linear_pipeline(problem, costs, BY_CUT)
+)
+model_per_device = without_options("model-per-device", solvers.model_per_device)
+greedy_fill = without_options("greedy-fill", solvers.greedy_fill)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
-    """See ``solvers.fill.fill_in_order``.
+    """See ``solvers.fill_in_order``.
 
     Raises:
         ValueError: ``shares`` is unknown.
     """
     return solve(
-        env, "fill-in-order", lambda problem, costs: fill.fill_in_order(problem, costs, shares)
+        env, "fill-in-order", lambda problem, costs: solvers.fill_in_order(problem, costs, shares)
     )
 
 
@@ -146,22 +140,24 @@ def max_load(
         if not contiguous:
             return search_loads(problem, costs, seed)
         try:
-            start = linear_pipeline(problem, costs)
+            start = solvers.linear_pipeline(problem, costs)
         except UserError:
             return None
         return None if problem.infeasibility(start) else start
 
     def best(problem: Problem, costs: CostTable) -> Solution:
-        start, lower_ms = begin(problem, costs), load_ms(problem, costs)
-        return solve_max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
+        start, lower_ms = begin(problem, costs), solvers.load_ms(problem, costs)
+        return solvers.max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
 
     return solve(env, "max-load", best)
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
-    """See ``solvers.milp.serial_program``.
+    """See ``solvers.serial_program``.
 
     Raises:
         EngineError: No placement was found.
     """
-    return solve(env, "milp", lambda problem, costs: serial_program(problem, costs, time_limit_s))
+    return solve(
+        env, "milp", lambda problem, costs: solvers.serial_program(problem, costs, time_limit_s)
+    )

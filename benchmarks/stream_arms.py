@@ -32,7 +32,7 @@ from placement_gym.solvers.list_policy import (
     earliest_finish,
     lookahead,
 )
-from placement_gym.solvers.search import anytime
+from placement_gym.solvers.search import AnytimeSearch
 
 TIMES_MS = (1, 3, 10, 30, 100, 300, 1000)
 """When the best answer of an arm is looked at."""
@@ -133,22 +133,13 @@ def run_lists(
 
 def run_search(learned: bool, problem: StreamProblem, seed: int) -> Answers:
     """The best placement of a search after each time."""
-    propose, began = anytime.propose_lists, process_time()
-    if not learned:
-        anytime.propose_lists = propose_nothing  # type: ignore[assignment]
-    try:
-        rng = np.random.default_rng(seed)
-        search = anytime.AnytimeSearch(problem.problem, problem.simulator, rng)
-        return list(watch(search, began))
-    finally:
-        anytime.propose_lists = propose
+    began, rng = process_time(), np.random.default_rng(seed)
+    starts = None if learned else ()
+    search = AnytimeSearch(problem.problem, problem.simulator, rng, starts)
+    return list(watch(search, began))
 
 
-def propose_nothing(*_: Any) -> Iterator[IntArray]:
-    return iter(())
-
-
-def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
+def watch(search: AnytimeSearch, began: float) -> Iterator[tuple[str, float, float]]:
     """Yield the best latency that is known at each of ``TIMES_MS``, infinite if none is."""
     known, waiting = np.inf, list(TIMES_MS)
     for state, _ in search.advance_chains():

@@ -12,12 +12,11 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable, Semantics
 from placement_gym.solvers.beams import MERGE_TOLERANCE, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.linear import GAP, Linear, minimize
 from placement_gym.solvers.milp import limit_memory, serial_program
-from placement_gym.solvers.programs import max_load, path_load
+from placement_gym.solvers.programs import max_load, solve_path_load
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
+from placement_gym.solvers.tasks import Tasks, earliest_on_devices_ms, mean_load_ms
 
 MAX_READINGS = 20_000
 """Readings beyond which only loads are bounded. Hand-tuned: as programs with order grow too large.
@@ -56,16 +55,19 @@ def lower_bound(
     if not problem.possible.any(axis=1).all():  # programs would contain infinite times
         return Solution(None, np.inf, proven=False)
     if semantics.schedule == "serial":
-        return solve_serial(problem, costs, time_limit_s)
+        two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
+        if two and not costs.submodel_ms.any():
+            return minimum_cut(problem.units, costs)
+        return serial_program(problem, costs, time_limit_s)
     if semantics.schedule == "calls":
-        least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
-        return Solution(None, least_ms, proven=False)
+        return Solution(None, path_ms(problem, call_tasks(problem, costs)), proven=False)
     # The simple bounds take milliseconds, hold at once and let the rest be cut off.
     started = now_s()
     simple_ms = load_ms(problem, costs, time_limit_s)
     overlaps = semantics.schedule in ("event", "list")
     if overlaps:
-        simple_ms = max(simple_ms, path_ms(problem, costs))
+        tasks = Tasks.from_operators(problem.units, costs)
+        simple_ms = max(simple_ms, path_ms(problem, tasks))
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (now_s() - started)
     # A program of so many readings would not be built within the limit.
@@ -128,7 +130,7 @@ def bound_overlapping(
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "program":
-            solution = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
+            solution = solve_path_load(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
             solution = widen(beam, WIDTHS[2:], upper_ms, end)
         assignment = solution.assignment if best.assignment is None else best.assignment
@@ -136,17 +138,9 @@ def bound_overlapping(
     return best
 
 
-def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
-    """Solve by a minimum cut where it is exact, else by the mixed-integer program."""
-    two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
-    if two and not costs.submodel_ms.any():
-        return minimum_cut(problem.units, costs)
-    return serial_program(problem, costs, time_limit_s)
-
-
-def path_ms(problem: Problem, costs: CostTable) -> float:
-    """The longest path, transfers included, if each of its operators could choose its device."""
-    return float(earliest_finish_ms(problem, Tasks.from_operators(problem.units, costs)).max())
+def path_ms(problem: Problem, tasks: Tasks) -> float:
+    """The longest path, transfers included, if each of its tasks could choose its device."""
+    return float(earliest_on_devices_ms(problem, tasks).min(axis=1).max())
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from placement_gym.base import FloatArray, IntArray, UserError
+from placement_gym.base import IntArray, UserError
 from placement_gym.graph import Units
 from placement_gym.problem.costs import CostTable
 from placement_gym.solvers.solution import Solution, reaches
@@ -14,7 +14,6 @@ from placement_gym.solvers.tasks import Tasks
 
 MAX_CAPACITY = 2**31 - 1
 """Largest capacity of an edge: SciPy's maximum flow takes integers of 32 bits."""
-Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
 def minimum_cut(units: Units, costs: CostTable) -> Solution:
@@ -37,61 +36,43 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")
     tasks = Tasks.from_units(units, costs)
     tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
-    source, readers = tensors.source, tensors.readers
-    n, n_tensors = len(units), len(source)
-    # Two nodes for each tensor: one for readers across the cut from device 0, one from device 1.
-    there = n + np.arange(n_tensors)
-    back = there + n_tensors
+    maker, readers = tensors.source, tensors.readers
+    n, n_tensors = len(units), len(maker)
+    # Two nodes for each tensor: one for readers across the cut from device 0, one from device 1;
+    # then the source and the sink.
+    there, everything = n + np.arange(n_tensors), np.arange(n)
+    back, source = there + n_tensors, n + 2 * n_tensors
     read = np.repeat(np.arange(n_tensors), np.diff(tensors.offsets))
     endless = np.full(len(readers), np.inf)
     edges = [
-        (source, there, transfer_ms[:, 0, 1]),
+        (np.full(n, source), everything, tasks.ms[:, 1]),
+        (everything, np.full(n, source + 1), tasks.ms[:, 0]),
+        (maker, there, transfer_ms[:, 0, 1]),
         (there[read], readers, endless),
-        (back, source, transfer_ms[:, 1, 0]),
+        (back, maker, transfer_ms[:, 1, 0]),
         (readers, back[read], endless),
     ]
+    tails, heads, capacities = (np.concatenate(part) for part in zip(*edges, strict=True))
     # A flow is computed in integers, scaled by the best value known: as that falls, the scale
     # becomes finer, until another round could gain less than half.
     best = np.full(n, tasks.ms.sum(axis=0).argmin())
     best_ms, scaled_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
     while 0.0 < best_ms < scaled_ms / 2:
-        scaled_ms = best_ms
-        assignment, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
-        best = min(best, assignment, key=tasks.serial_ms)
-        best_ms = tasks.serial_ms(best)
+        scaled_ms, scale = best_ms, MAX_CAPACITY / 2 / best_ms
+        rounded = np.minimum(np.rint(capacities * scale), MAX_CAPACITY).astype(np.int32)
+        network = csr_array((rounded, (tails, heads)), (source + 2, source + 2))
+        best = min(best, cut_network(network, source)[:n], key=tasks.serial_ms)
+        best_ms, rounding_ms = tasks.serial_ms(best), len(tails) / scale
     # The cut is optimal for the rounded costs; the true optimum may be lower.
     bound_ms = max(best_ms - rounding_ms, 0.0)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 
-def cut_network(
-    s: int, side_ms: FloatArray, edges: Edges, scaled_ms: float
-) -> tuple[IntArray, float]:
-    """Find the minimum cut of a network of units and auxiliary nodes.
-
-    Args:
-        s: The source; the sink is the node after it. Units are the first nodes.
-        side_ms: (n, 2) cost of each unit on the source side and on the sink side.
-        edges: Tails, heads and capacities of the other edges.
-        scaled_ms: Cost of any cut, by which capacities are scaled to integers.
-
-    Returns:
-        (n,) side of each unit, 0 the source's, and the maximum error by rounding in ms.
-    """
-    n = len(side_ms)
-    everything = np.arange(n)
-    ends: Edges = [
-        (np.full(n, s), everything, side_ms[:, 1]),
-        (everything, np.full(n, s + 1), side_ms[:, 0]),
-    ]
-    parts = zip(*ends, *edges, strict=True)
-    tails, heads, capacities = (np.concatenate(part) for part in parts)
-    scale = MAX_CAPACITY / 2 / scaled_ms if scaled_ms else 1.0
-    rounded = np.minimum(np.rint(capacities * scale), MAX_CAPACITY).astype(np.int32)
-    network = csr_array((rounded, (tails, heads)), (s + 2, s + 2))
-    residual = network - maximum_flow(network, s, s + 1).flow
+def cut_network(network: csr_array, source: int) -> IntArray:
+    """(n_nodes,) sides of a minimum cut, 0 that of the source; the sink is the node after it."""
+    residual = network - maximum_flow(network, source, source + 1).flow
     residual.data[residual.data < 0] = 0
     residual.eliminate_zeros()
-    sides = np.ones(s + 2, dtype=np.int64)
-    sides[breadth_first_order(residual, s, return_predecessors=False)] = 0
-    return sides[:n], len(tails) / scale
+    sides = np.ones(source + 2, dtype=np.int64)
+    sides[breadth_first_order(residual, source, return_predecessors=False)] = 0
+    return sides

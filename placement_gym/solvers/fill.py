@@ -62,8 +62,15 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
         device[begin : begin + count] = here
         left[problem.memory.shared[here]] -= total_bytes[count - 1] if count else 0.0
         begin += count
+    # An expert goes to the first device with room, from its own on.
     for expert in experts:
-        place_expert(problem, order, expert, left, device)
+        expert_bytes = problem.unit_bytes[expert].sum()
+        for here in order[order.tolist().index(device[expert[0]]) :]:
+            fits = expert_bytes <= left[here] and problem.supported[expert, here].all()
+            if fits or here == order[-1]:
+                device[expert] = here
+                left[problem.memory.shared[here]] -= expert_bytes
+                break
     return problem.move_unsupported(device)
 
 
@@ -74,19 +81,6 @@ def find_experts(names: Sequence[str]) -> list[IntArray]:
         if match := EXPERT.match(name):
             experts.setdefault(match.group(), []).append(unit)
     return [np.array(units, dtype=np.int64) for units in experts.values()]
-
-
-def place_expert(
-    problem: Problem, order: IntArray, expert: IntArray, left: FloatArray, device: IntArray
-) -> None:
-    """Move an expert to the first device with room, from its own on; ``left`` bytes then change."""
-    expert_bytes = problem.unit_bytes[expert].sum()
-    for here in order[order.tolist().index(device[expert[0]]) :]:
-        fits = expert_bytes <= left[here] and problem.supported[expert, here].all()
-        if fits or here == order[-1]:
-            device[expert] = here
-            left[problem.memory.shared[here]] -= expert_bytes
-            return
 
 
 def compute_shares(problem: Problem, costs: CostTable, order: IntArray, shares: str) -> FloatArray:
@@ -110,13 +104,7 @@ def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
     that holds 1.2 times the rest, or has no limit, takes all of it, and the devices after it
     get nothing. Else it fills by its limit, or, where the devices together are too small, by its
     share of their memory. Pools are unknown to it: each device counts as if it had all of one.
-
-    Args:
-        problem: Units, devices, support and limits, which stand for the devices' memory.
-        weights: (n_units,) bytes of weights, without state.
-
-    Returns:
-        (n_units,) devices.
+    Returns (n_units,) devices, of (n_units,) bytes of weights, without state.
     """
     limits, last = problem.limits_bytes, len(problem.devices) - 1
     device = np.full(problem.n_units, last)

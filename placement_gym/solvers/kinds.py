@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from placement_gym.base import FloatArray, IntArray
@@ -16,11 +14,8 @@ def interchangeable_devices(
 ) -> list[list[int]]:
     """Group devices of equal costs, support and memory; of those in pools, ones that share it.
 
-    Args:
-        problem: Support and memory limits.
-        costs: Times of operators, and of tensors that enter or leave a device.
-        transfer_ms: (n_tensors, n_devices, n_devices) times that must stay the same if two devices
-            of a group are exchanged; None where only borders count.
+    Where more than borders count, (n_tensors, n_devices, n_devices) ``transfer_ms`` must stay the
+    same if two devices of a group are exchanged.
     """
     groups: dict[bytes, list[int]] = {}
     for device in range(len(problem.devices)):
@@ -33,14 +28,6 @@ def interchangeable_devices(
     if transfer_ms is None:
         return list(groups.values())
     return [part for group in groups.values() for part in split_by_links(group, transfer_ms)]
-
-
-def previous_alike(kinds: list[list[int]]) -> IntArray:
-    """(n_devices,) the device before each one of its kind, -1 for the first."""
-    previous = np.full(sum(map(len, kinds)), -1)
-    for kind in kinds:
-        previous[kind[1:]] = kind[:-1]
-    return previous
 
 
 def split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
@@ -58,40 +45,25 @@ def split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]
     return parts
 
 
-@dataclass(frozen=True, eq=False)
 class Kinds:
     """Kinds of devices; a state is a number of devices in use of each kind.
 
     Attributes:
-        devices: Devices of each kind.
+        devices, first: Devices of each kind, and one of each.
+        counts: (n_kinds,) number of devices.
+        n_states: Number of states: from no device in use, state 0, to all of them, the last.
+        stride: (n_kinds,) distance to the state with one device of the kind less.
     """
 
-    devices: list[list[int]]
-
-    @property
-    def first(self) -> list[int]:
-        """One device of each kind."""
-        return [group[0] for group in self.devices]
-
-    @property
-    def counts(self) -> IntArray:
-        """(n_kinds,) number of devices."""
-        return np.array([len(group) for group in self.devices], dtype=np.int64)
-
-    @property
-    def n_states(self) -> int:
-        """Number of states: from no device in use, state 0, to all of them, the last."""
-        return int(np.prod([float(count + 1) for count in self.counts]))
-
-    @property
-    def stride(self) -> IntArray:
-        """(n_kinds,) distance to the state with one device of the kind less."""
+    def __init__(self, devices: list[list[int]]) -> None:
+        self.devices, self.first = devices, [group[0] for group in devices]
+        self.counts = np.array([len(group) for group in devices], dtype=np.int64)
         sizes = self.counts + 1
-        return np.array([np.prod(sizes[k + 1 :], dtype=np.int64) for k in range(len(sizes))])
+        self.n_states = int(np.prod(sizes.astype(np.float64)))
+        self.stride = np.array([np.prod(sizes[k + 1 :], dtype=np.int64) for k in range(len(sizes))])
 
     @property
     def used(self) -> IntArray:
         """(n_states, n_kinds) number of devices in use."""
-        return np.stack(
-            np.unravel_index(np.arange(self.n_states), tuple(self.counts + 1)), axis=1
-        ).astype(np.int64)
+        numbers = np.unravel_index(np.arange(self.n_states), tuple(self.counts + 1))
+        return np.stack(numbers, axis=1).astype(np.int64)

@@ -9,8 +9,7 @@ from placement_gym.base import FloatArray, IntArray, now_s
 from placement_gym.graph import acyclic_submodels, submodel_devices
 from placement_gym.problem import MemoryGroups, Problem
 from placement_gym.problem.costs import CostTable
-from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.linear import GAP, Linear, minimize
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, fastest_ms
 
@@ -48,7 +47,7 @@ def serial_program(
         # No placement outside of those excluded is better: the best one is the optimum.
         if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
-        assignment = read_assignment(result.values, x)
+        assignment = result.values[x].argmax(axis=1)
         if problem.infeasibility(assignment):  # by less than the solver's tolerance
             if not in_time:
                 return Solution(best, bound_ms, proven=False)
@@ -95,16 +94,10 @@ def build_serial_program(
 def add_placement(
     program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
 ) -> IntArray:
-    """Add variables that place every unit once, within support and memory limits.
+    """(n_units, n_devices) columns that place every unit once, within support and memory limits.
 
-    Args:
-        program: The program.
-        problem: Units, devices, support and memory limits.
-        cost: (n_units, n_devices) in the objective, or one for all.
-        whole: Whether a unit must not be divided.
-
-    Returns:
-        (n_units, n_devices) columns x. The last rows are those of ``limit_memory``.
+    They have a cost in the objective, or one for all, and are ``whole`` if a unit must not be
+    divided. The last rows of the program are then those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
@@ -116,15 +109,9 @@ def add_placement(
 def limit_memory(
     program: Linear, x: IntArray, unit_bytes: FloatArray, memory: MemoryGroups
 ) -> None:
-    """Keep what is placed on each device, or on the devices of a pool, within its limit.
+    """Keep the (n,) bytes that columns x place on a device, or on those of a pool, within limits.
 
     It adds a row for each of ``memory.limited``, in that order.
-
-    Args:
-        program: What rows are added to.
-        x: (n, n_devices) columns that place something.
-        unit_bytes: (n,) its bytes.
-        memory: Which devices share memory, and the limits.
     """
     scale = max(unit_bytes.max(), 1.0)
     for group in memory.limited.tolist():
@@ -136,12 +123,6 @@ def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:
     """Exclude one placement from the program."""
     same = x[np.arange(len(x)), assignment]
     program.require((same, 1.0), rows=1, high=len(x) - 1.0)
-
-
-def read_assignment(values: FloatArray, x: IntArray) -> IntArray:
-    """(n_units,) device of each unit at a solution of the program."""
-    devices: IntArray = values[x].argmax(axis=1)
-    return devices
 
 
 def submodel_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:

@@ -60,8 +60,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
 def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:
     """Neighbours of units and what a cut between them costs, in rows of a sparse matrix.
 
-    Returns:
-        (n_units + 1,) where each unit's neighbours begin, (n_links,) neighbours, (n_links,) ms.
+    These are (n_units + 1,) where each unit's neighbours begin, (n_links,) neighbours, and ms.
     """
     tensor, maker, reader = tasks.readings
     pairs = max(n_devices * (n_devices - 1), 1)

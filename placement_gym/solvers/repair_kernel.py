@@ -30,12 +30,9 @@ class RepairTerms(NamedTuple):
 
 @kernel
 def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> IntArray:
-    """(k, n_units) repaired copies of (k, n_units) placements.
+    """Repaired copies of (k, n_units) placements.
 
-    Args:
-        terms: Units, devices and prices.
-        placements: (k, n_units) devices.
-        keep: (k, n_units) bool, units that leave only if all others cannot; or (1, n_units).
+    Units in ``keep``, a row for each or one for all, leave only if all others cannot.
     """
     repaired, owner = placements.copy(), terms.owner
     for k in range(len(repaired)):
@@ -124,8 +121,8 @@ def empty_full_devices(
 ) -> None:
     """Move units and runs from full devices to where they fit, until no move helps.
 
-    ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
-    moved or a device has become feasible, units at every move.
+    Runs are considered at the beginning and whenever a run has moved or a device has become
+    feasible, units at every move.
     """
     # What the caller wants to keep leaves only in the second round, when nothing else can.
     may_leave = np.empty(len(place), np.bool_)
@@ -243,11 +240,8 @@ def choose_run(
 ) -> tuple[int, int, int, float]:
     """The move of the lowest rank: of a whole run that frees no more than needed, or of an end.
 
-    Of each run, only the shortest beginning and end that free enough are considered.
-
-    Returns:
-        Its first unit, the unit after its last, its best device with room (-1 if there is none)
-        and its rank.
+    Of each run, only the shortest beginning and end that free enough are considered. Returns its
+    first unit, the unit after its last, its best device with room (-1 if there is none) and rank.
     """
     best = (0, 0, -1, np.inf)
     begin = signed(0)
@@ -281,8 +275,7 @@ def cut_run(
 ) -> tuple[int, int, float]:
     """A run (part 0), or its shortest beginning (1) or end (2) that holds ``excess`` bytes.
 
-    Returns:
-        Its first unit, the unit after its last, and its bytes, 0 if some of it may not leave.
+    Returns its first unit, the unit after its last, and its bytes, 0 if some of it may not leave.
     """
     run_bytes, count = 0.0, 0
     while count < end - begin and (part == 0 or run_bytes < excess):

@@ -1,14 +1,18 @@
-"""Repair: units leave devices that hold more than their limit, for the next best with room."""
+"""Repairs: units leave full devices for the next best with room, and submodels are merged."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from placement_gym.base import BoolArray, FloatArray, IntArray
+from placement_gym.graph import acyclic_submodels
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import Simulator, cost_ms
+from placement_gym.solvers.repair_kernel import RepairTerms, price_batch, repair_batch
 from placement_gym.solvers.tasks import Tasks
 
 
@@ -56,8 +60,6 @@ class RepairPrices:
 
         A tensor counts in proportion to the readers that need it on another device.
         """
-        from placement_gym.solvers.repair_kernel import price_batch
-
         return price_batch(assignments, self.unit_ms, self.first, self.other, self.link_ms)
 
 
@@ -88,8 +90,6 @@ def repair(
     Raises:
         UserError: An assignment is invalid; see ``Problem.check``.
     """
-    from placement_gym.solvers.repair_kernel import RepairTerms, repair_batch
-
     problem.check(assignments)
     terms = RepairTerms(
         problem.unit_bytes,
@@ -106,3 +106,43 @@ def repair(
     none = np.zeros((1, problem.n_units), dtype=np.bool_)
     placements = np.ascontiguousarray(assignments, dtype=np.int64)
     return repair_batch(terms, placements, none if keep is None else keep)
+
+
+def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray) -> IntArray:
+    """Move whole submodels to other devices until a placement has as few as a constraint allows.
+
+    Each time the move with the lowest latency of those that leave fewer submodels is made. It ends
+    with too many if no move leaves fewer.
+
+    Args:
+        problem: Its ``max_submodels`` is the limit; without one nothing changes.
+        simulator: What a placement costs.
+        assignment: (n_units,) devices.
+    """
+    if problem.max_submodels is None:
+        return assignment  # counting takes longer than all else that a search does for an answer
+    free = replace(problem, max_submodels=None)
+    n = problem.count_submodels(assignment)
+    while problem.submodel_error(n):
+        best_ms = np.inf
+        for moved in move_submodels(problem, assignment):
+            place = moved.astype(np.uint8)
+            left = int(simulator.submodels(place).sum())
+            if left < n and (moved_ms := cost_ms(free, simulator, place)) < best_ms:
+                best, best_ms = moved, moved_ms
+        if best_ms == np.inf:
+            break
+        assignment, n = best, problem.count_submodels(best)
+    return assignment
+
+
+def move_submodels(problem: Problem, assignment: IntArray) -> Iterator[IntArray]:
+    """Yield the placements with one submodel, as far as it runs there, on another device."""
+    unit = problem.units.of_operator
+    submodels = acyclic_submodels(problem.units.graph, assignment[unit])
+    for submodel in range(int(submodels.max()) + 1):
+        inside = np.bincount(unit, submodels == submodel, problem.n_units) > 0
+        for device in range(len(problem.devices)):
+            moves = inside & problem.supported[:, device] & (assignment != device)
+            if moves.any():
+                yield np.where(moves, device, assignment)

@@ -97,12 +97,6 @@ def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
     return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
 
 
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) earliest possible finish of each task in any placement, ms."""
-    least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
-    return least
-
-
 def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
 
@@ -122,12 +116,16 @@ def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
 
 def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
-    fastest = fastest_ms(problem, tasks)
-    rest = np.zeros(len(tasks))
-    _, maker, reader = tasks.readings
-    for r in np.argsort(-maker, kind="stable"):
-        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
-    return rest
+    return longest_after_ms(fastest_ms(problem, tasks), *tasks.readings[1:])
+
+
+def longest_after_ms(ms: FloatArray, maker: IntArray, reader: IntArray) -> FloatArray:
+    """(n_tasks,) longest path of (n_tasks,) times after each task, by (n_readings,) readings."""
+    times, rest = ms.tolist(), [0.0] * len(ms)
+    order = np.argsort(-reader, kind="stable")
+    for i, j in zip(maker[order].tolist(), reader[order].tolist(), strict=True):
+        rest[i] = max(rest[i], times[j] + rest[j])
+    return np.array(rest)
 
 
 def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:

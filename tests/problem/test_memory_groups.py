@@ -33,7 +33,7 @@ from placement_gym.solvers import (
     repair,
     serial_program,
 )
-from placement_gym.solvers.programs import path_load
+from placement_gym.solvers.programs import solve_path_load
 from placement_gym.solvers.search import search
 
 HOST = (
@@ -124,7 +124,7 @@ def test_programs_find_the_optimum_within_pools(backend: SimulatedBackend) -> No
     assert backend.evaluate(solved.assignment).latency_ms == pytest.approx(latency_ms.min())
     bound = lower_bound(problem, costs, backend.semantics)
     assert bound.bound_ms == pytest.approx(latency_ms.min())
-    overlapping = path_load.solve(problem, costs, 10.0).assignment
+    overlapping = solve_path_load(problem, costs, 10.0).assignment
     assert overlapping is not None
     assert fits(problem, overlapping[None]).all()
 

@@ -35,7 +35,7 @@ from placement_gym.solvers import (
     remaining_ms,
 )
 from placement_gym.solvers.bounds import call_tasks, path_ms
-from placement_gym.solvers.tasks import earliest_finish_ms
+from placement_gym.solvers.tasks import earliest_on_devices_ms
 
 SERIAL, CALLS = Semantics(), Semantics("calls")
 
@@ -65,7 +65,8 @@ def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
 def test_a_large_graph_is_bounded_by_path_and_load_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = diamonds(0)
     problem, costs = backend.problem, backend.costs
-    simple_ms = max(load_ms(problem, costs), path_ms(problem, costs))
+    tasks = Tasks.from_operators(problem.units, costs)
+    simple_ms = max(load_ms(problem, costs), path_ms(problem, tasks))
     assert lower_bound(problem, costs, LIST).bound_ms > simple_ms
     monkeypatch.setattr(bounds, "MAX_READINGS", 0)
     assert lower_bound(problem, costs, LIST).bound_ms == simple_ms
@@ -73,7 +74,7 @@ def test_a_large_graph_is_bounded_by_path_and_load_alone(monkeypatch: pytest.Mon
 
 def test_bounds_by_hand() -> None:
     problem, costs = row_of_two()
-    assert path_ms(problem, costs) == 4.0
+    assert path_ms(problem, Tasks.from_operators(problem.units, costs)) == 4.0
     # the first operator on the second device, which also takes a fifth of the second operator
     assert load_ms(problem, costs) == pytest.approx(1.6)
     limited, _ = row_of_two(memory_bytes=[None, 0])
@@ -107,10 +108,10 @@ def test_earliest_finish_by_hand() -> None:
     problem, costs = fork_and_join()
     tasks = Tasks.from_operators(problem.units, costs)
     # 0: on device1; 1: there too; 2: on device0 after a transfer; 3: on device0 after 2
-    assert earliest_finish_ms(problem, tasks).tolist() == [2.0, 5.0, 8.0, 10.0]
+    assert earliest_on_devices_ms(problem, tasks).min(axis=1).tolist() == [2.0, 5.0, 8.0, 10.0]
     # a call pays half of the transfer on either side, which adds up to the same
-    called = earliest_finish_ms(problem, call_tasks(problem, costs))
-    assert called.tolist() == [2.0, 5.0, 8.0, 10.0]
+    called = earliest_on_devices_ms(problem, call_tasks(problem, costs))
+    assert called.min(axis=1).tolist() == [2.0, 5.0, 8.0, 10.0]
 
 
 def test_remaining_time_is_the_longest_path_of_minimum_times() -> None:
@@ -131,7 +132,8 @@ def test_soft_limits_and_none_are_no_limits_of_a_bound() -> None:
 def test_a_unit_may_start_before_all_its_inputs_are_there() -> None:
     units = grouped(made_graph(3, [(0, [2]), (1, [2])]), np.array([0, 1, 1]))
     costs = cost_table(units.graph, [[10, 10], [10, 10], [1, 1]], [0, 0])
-    assert path_ms(problem_of(units, costs), costs) == 11.0
+    tasks = Tasks.from_operators(units, costs)
+    assert path_ms(problem_of(units, costs), tasks) == 11.0
 
 
 def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:

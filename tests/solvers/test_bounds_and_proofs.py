@@ -14,7 +14,7 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import IntArray, UserError
 from placement_gym.solvers import Solution, lower_bound, optimum_or_bound, serial_program
 from placement_gym.solvers.pipelines import exact_pipeline
-from placement_gym.solvers.programs import max_load, path_load
+from placement_gym.solvers.programs import max_load, solve_path_load
 from placement_gym.solvers.search import search
 
 EXACT, GAP = 1.0 + 1e-6, 1.0 + 2e-4
@@ -47,7 +47,7 @@ def check_bounds_and_proofs(backend: SimulatedBackend) -> None:
     hard = semantics.memory in ("static", "lifetime") and not semantics.memory_penalty_ms_per_gb
     solved: Solution | None = None
     if hard and semantics.schedule in ("event", "list") and least_ms < np.inf:
-        assert path_load.solve(problem, costs).bound_ms <= least_ms * EXACT
+        assert solve_path_load(problem, costs).bound_ms <= least_ms * EXACT
     if hard and semantics.schedule == "serial":
         solved = serial_program(problem, costs)
     if hard and semantics.schedule == "load":

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from placement_gym.base import FloatArray
-from placement_gym.solvers import CuttingPlaneSolver, Linear, minimize
-from placement_gym.solvers.highs import QuietHighs
-from placement_gym.solvers.linear import MAX_OPTIMUM, MIN_OPTIMUM, choose_unit, is_accurate
+from placement_gym.solvers import Linear, Solver, minimize
+from placement_gym.solvers.linear import (
+    MAX_OPTIMUM,
+    MIN_OPTIMUM,
+    QuietHighs,
+    choose_unit,
+    is_accurate,
+)
 
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
 
@@ -52,7 +57,7 @@ def test_prices_are_per_unit_of_the_right_side_at_any_scale(exponent: int) -> No
 def test_rows_that_are_added_are_in_the_same_unit(exponent: int) -> None:
     scale = 10.0**exponent
     program = balanced(scale, whole=False)
-    solver = CuttingPlaneSolver(program)
+    solver = Solver(program, whole=False)
     before = solver.minimize(10.0).bound
     program.require((np.array([6]), 1.0), rows=1, low=7.0 * scale, high=np.inf)
     assert before < solver.minimize(10.0).bound == pytest.approx(7.0 * scale, rel=1e-9, abs=0.0)
@@ -97,7 +102,7 @@ def test_limits_of_rows_change_in_the_solver_alone() -> None:
     x = program.variables(2, cost=[1.0, 2.0])
     program.require((x[None], 1.0), rows=1, low=3.0, high=np.inf)
     program.require((x[:1, None], 1.0), rows=1, high=10.0)
-    solver = CuttingPlaneSolver(program)
+    solver = Solver(program, whole=False)
     solver.limit(np.array([1]), np.array([1.0]))
     assert solver.minimize(1.0).bound == pytest.approx(1.0 + 2 * 2.0)
-    assert CuttingPlaneSolver(program).minimize(1.0).bound == pytest.approx(3.0)
+    assert Solver(program, whole=False).minimize(1.0).bound == pytest.approx(3.0)

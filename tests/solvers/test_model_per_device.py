@@ -1,4 +1,3 @@
-# White-box tests of solvers
 """Whole models on devices: as good as trying every assignment, within support and memory."""
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import pytest
 
 from placement_gym.base import UserError
 from placement_gym.envs import SimulatedEnv
-from placement_gym.solvers import model_per_device as room
-from placement_gym.solvers.model_per_device import model_per_device
+from placement_gym.solvers import heuristics as room
+from placement_gym.solvers import model_per_device
 
 
 def make(models: str, devices: str = "cpu+dgpu") -> SimulatedEnv:

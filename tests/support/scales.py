@@ -30,7 +30,7 @@ from placement_gym.solvers import (
     serial_program,
 )
 from placement_gym.solvers.pipelines import exact_pipeline
-from placement_gym.solvers.programs import max_load, path_load
+from placement_gym.solvers.programs import max_load, solve_path_load
 
 SECONDS = 60.0
 KINDS = ("uniform", "operators", "entries", "devices", "zeros")
@@ -188,7 +188,7 @@ def evaluate_ms(backend: SimulatedBackend, place: IntArray) -> float:
 SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "serial": lambda b: serial_program(b.problem, b.costs, SECONDS),
     "min-cut": lambda b: minimum_cut(b.problem.units, b.costs),
-    "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
+    "path-load": lambda b: solve_path_load(b.problem, b.costs, SECONDS),
     "max-load": lambda b: max_load(b.problem, b.costs, None, 0.0, SECONDS),
     "pipeline": solve_pipeline,
     "beam": lambda b: solve_by_beams(b, (3, 10_000), SECONDS),

@@ -24,7 +24,6 @@ from placement_gym.solvers import (
     Tasks,
     interchangeable_devices,
     longest_path_or_load_ms,
-    previous_alike,
     reaches,
 )
 from placement_gym.solvers.beams.expansion import (
@@ -35,8 +34,7 @@ from placement_gym.solvers.beams.expansion import (
     merge_alike,
 )
 from placement_gym.solvers.beams.frontier import Frontier, find_tiny
-from placement_gym.solvers.beams.potentials import Potentials, find_tails
-from placement_gym.solvers.beams.prices import find_prices
+from placement_gym.solvers.beams.potentials import Potentials, find_prices, find_tails
 from placement_gym.solvers.programs import MAX_TASKS
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
@@ -55,14 +53,9 @@ class Beam:
     The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
     is a lower bound.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: Of an event or list schedule.
-        end: When to stop looking for prices, by ``now_s``.
-        merged: Partial placements are merged if no time or bytes of one exceeds the other's by more
-            than this share of ``bound_ms`` or of the limit. This lowers bounds a little; zero keeps
-            them.
+    Prices are looked for until ``end``, by ``now_s``. Partial placements are merged if no time or
+    bytes of one exceeds the other's by more than the share ``merged`` of ``bound_ms`` or of the
+    limit. This lowers bounds a little; zero keeps them.
 
     Attributes:
         searchable: False if too many tasks are live at a time, or the time was up too early.
@@ -98,31 +91,25 @@ class Beam:
         self.searchable = True
         self.potentials = Potentials.from_prices(problem, frontier, cuts, sets)
         self.tail = find_tails(frontier)
-        self.alike = previous_alike(interchangeable_devices(problem, costs, tasks.transfer_ms))
+        self.alike = np.full(n_devices, -1)  # the device before each one of its kind
+        for kind in interchangeable_devices(problem, costs, tasks.transfer_ms):
+            self.alike[kind[1:]] = kind[:-1]
         # columns of `Layer.values`: finishes of slots and times when devices are free, bytes, the
         # last finish, and what is derived from these
         self.n_times = self.tail.shape[1] + n_devices
         limited = np.isfinite(problem.limits_bytes)
         n_derived = len(sets) + self.potentials.cuts.weight.shape[2]
-        self.tolerances = merged * np.concatenate(
-            [
-                np.full(self.n_times, self.bound_ms),
-                np.where(limited, problem.limits_bytes, 0.0),
-                [self.bound_ms],
-                np.zeros(n_derived),
-            ]
-        )
+        times, held = [self.bound_ms] * self.n_times, np.where(limited, problem.limits_bytes, 0.0)
+        parts = times, held, [self.bound_ms], np.zeros(n_derived)
+        self.tolerances = merged * np.concatenate(parts)
         # those in which a larger number is worse
         bytes_at, latest = self.n_times + np.flatnonzero(limited), [self.n_times + n_devices]
         self.compared = np.concatenate([np.arange(self.n_times), bytes_at, latest])
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
-        """Search once, keeping ``width`` partial placements of each length.
+        """Search once, keeping ``width`` partial placements of each length, until ``end``.
 
-        Args:
-            width: Partial placements that are kept.
-            upper_ms: Only lower latencies are searched for, and the bound does not exceed it.
-            end: When to stop, by ``now_s``.
+        Only latencies below ``upper_ms`` are searched for, and the bound does not exceed it.
         """
         self.exhausted = False
         layer, dropped_ms = Layer.empty(len(self.tolerances)), upper_ms
@@ -184,11 +171,7 @@ class Beam:
 def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> Solution:
     """Search with one width after another until the bound is reached or the time is up.
 
-    Args:
-        beam: What searches.
-        widths: Partial placements that are kept, one number for each search.
-        upper_ms: A latency that some placement reaches; only lower ones are searched for.
-        end: When to stop, by ``now_s``.
+    Some placement reaches ``upper_ms``; only lower latencies are searched for.
     """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)
     for width in widths if beam.searchable else ():

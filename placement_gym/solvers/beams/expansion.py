@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, IntArray, compile_once
-from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.potentials import Potentials, weigh_times
+from placement_gym.solvers.beams.potentials import DEVICE, SLOT, Potentials, weigh_times
 
 DEVICE_BITS = 3
 """Bits of a device in a code, see ``Layer``."""
@@ -49,11 +48,7 @@ class Layer(NamedTuple):
 
 @compile_once(nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
-    """Return whether step k may use a device.
-
-    The device must support the task, run the rest of its unit if that is placed, and not have an
-    unused device of equal properties before it, see ``alike`` of ``expand``.
-    """
+    """Return whether step k may use a device."""
     if frontier.ms[k, here] == np.inf:
         return False
     # Operators of a unit that follow its first one have no choice.
@@ -138,20 +133,10 @@ def expand(
 ) -> tuple[int, Layer]:
     """Extend partial placements by the task of step k, on every device that may run it.
 
-    Args:
-        frontier: The steps.
-        potentials: Bounds of completions.
-        tail: (n + 1, n_slots, n_devices) see ``find_tails``.
-        alike: (n_devices,) the previous device of equal properties, or -1.
-        limits: (n_devices,) bytes.
-        ordered: Whether a device runs tasks in the order of steps; else tasks of one device may
-            overlap, and only its load counts.
-        k: The step.
-        layer: Partial placements before it.
-        upper: Partial placements whose bound reaches it are discarded, ms.
-
-    Returns:
-        The number of extended placements, and arrays whose first entries they are.
+    If ``ordered``, a device runs tasks in the order of steps; else only its load counts. Each of
+    (n_devices,) ``alike`` is the previous device of equal properties, or -1. Placements whose bound
+    reaches ``upper``, in ms, are discarded. Returns the number of extended placements, and arrays
+    whose first entries they are.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cuts.weight.shape[2]
@@ -212,26 +197,18 @@ def expand(
             least = max(least, layer.bound[i])
             if least >= upper:
                 continue
-            # Raising the times makes more placements equal; it is only valid where all tasks wait.
+            # Raised to the first finish of a live task, before which no later task starts if all of
+            # them wait, times make more placements equal.
             if ordered and frontier.waits[k + 1] and len(live):
-                delay_devices(row, live, free_at, d)
+                soonest = np.inf
+                for s in live:
+                    soonest = min(soonest, row[s])
+                for other in range(d):
+                    row[free_at + other] = max(row[free_at + other], soonest)
             code[count], bound[count] = after, least
             parent[count], device[count] = i, here
             count += 1
     return count, Layer(code, values, bound, parent, device)
-
-
-@compile_once(nogil=True)
-def delay_devices(row: FloatArray, live: IntArray, free_at: int, d: int) -> None:
-    """Raise the times at which devices are free to the first finish of a live task, in place.
-
-    Every task that is still to be placed reads a live task, so none of them can start sooner.
-    """
-    soonest = np.inf
-    for s in live:
-        soonest = min(soonest, row[s])
-    for other in range(d):
-        row[free_at + other] = max(row[free_at + other], soonest)
 
 
 @compile_once(nogil=True)
@@ -243,23 +220,15 @@ def merge_alike(
     memory: FloatArray,
     n_times: int,
 ) -> BoolArray:
-    """Merge partial placements into others of the same code that are not much worse in any value.
+    """(k,) bool: merge partial placements into others of the same code, and say which remain.
 
-    The other one then takes the smaller of both values, and everything derived from them is lowered
-    accordingly, so that its bound is valid for the completions of both. Without slack, only
-    dominated placements are removed, and no value changes.
+    The other one may not be much worse in any value. It takes the smaller of both values, and what
+    is derived from them is lowered accordingly, so that its bound is valid for the completions of
+    both. Without slack, only dominated placements are removed, and no value changes.
 
-    Args:
-        layer: Partial placements; its values and bounds change.
-        order: (k,) by code, then by bound.
-        compared: Columns of values in which a larger number is worse.
-        slack: (n_values,) how much worse the other one may be.
-        memory: (n_sets, n_devices) see ``Potentials``.
-        n_times: Number of times in the first columns. The column after the bytes is a time, too;
-            those behind it are derived from times.
-
-    Returns:
-        (k,) bool, the partial placements that remain.
+    Placements are in the order of codes, then of bounds. A larger number is worse in ``compared``
+    columns of values, by (n_values,) ``slack`` at most. The first ``n_times`` columns are times,
+    as is the column after the bytes; those behind it are derived from times.
     """
     code, values, n_devices = layer.code, layer.values, memory.shape[1]
     # Slack is measured against the values as they were, or it would add up along a chain of merges.

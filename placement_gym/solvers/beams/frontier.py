@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.problem import Problem
-from placement_gym.solvers import Tasks
+from placement_gym.solvers import Tasks, fastest_ms
 
 TINY_SHARE = 1e-5
 """A task that takes at most this share of the sum of all tasks' fastest times is tiny. Hand-tuned.
@@ -54,12 +54,22 @@ class Frontier(NamedTuple):
         order = move_tiny(order, maker, reader, first_tiny, last_tiny)
         step = np.empty(n, dtype=np.int64)
         step[order] = np.arange(n)
-        previous = previous_of_unit(tasks.unit[order])
+        unit, previous = tasks.unit[order], np.full(n, NOTHING)  # task of the same unit
+        by_unit = np.argsort(unit, kind="stable")
+        same = unit[by_unit[1:]] == unit[by_unit[:-1]]
+        previous[by_unit[1:][same]] = by_unit[:-1][same]
         last = np.full(n, NOTHING)
         np.maximum.at(last, step[maker], step[reader])
         chained = np.flatnonzero(previous >= 0)
         np.maximum.at(last, previous[chained], chained)
-        slot, first_live, live = assign_slots(last)
+        held = np.flatnonzero(last > np.arange(n))
+        slot = np.full(n, NOTHING)
+        slot[held] = colour_intervals(held, last[held])
+        # It is in use before every step from the next one to the last that reads it.
+        spans = [np.arange(start + 1, last[start] + 1) for start in held]
+        before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
+        live = np.repeat(slot[held], last[held] - held)
+        by_step = np.lexsort((live, before))
         # Devices may be delayed to the first live finish only if nothing can start at 0.
         by_reader = np.argsort(step[reader], kind="stable")
         waits_for_nothing = np.bincount(reader[~first_tiny[maker]], minlength=n) == 0
@@ -77,24 +87,22 @@ class Frontier(NamedTuple):
             read_maker=step[maker[by_reader]],
             read_index=by_reader,
             read_ms=tasks.transfer_ms[tensor[by_reader]],
-            first_live=first_live,
-            live=live,
+            first_live=np.searchsorted(before[by_step], np.arange(n + 2)),
+            live=live[by_step],
             waits=np.arange(n + 1) > late,
             n_slots=int(slot.max(initial=NOTHING)) + 1,
         )
 
 
 def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
-    """Find tasks that take almost no time on any device that can run them.
+    """(n_tasks,) bool twice: tasks that take almost no time on any device that can run them.
 
-    Returns:
-        (n_tasks,) bool, those that have only such ancestors; and, of the others, those that have
-        only such descendants.
+    First those that have only such ancestors; and, of the others, those that have only such
+    descendants.
     """
     _, maker, reader = tasks.readings
-    possible = problem.possible[tasks.unit]
-    slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
-    fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)
+    slowest = np.where(problem.possible[tasks.unit], tasks.ms, 0.0).max(axis=1)
+    fastest = fastest_ms(problem, tasks)
     total = np.where(np.isfinite(fastest), fastest, 0.0).sum() * min(MANY_TASKS / len(tasks), 1.0)
     first = slowest <= TINY_SHARE * total
     last = first.copy()
@@ -127,37 +135,6 @@ def move_tiny(
             place[maker[r]] = soonest[maker[r]]
     side = np.where(first, -1, np.where(last, 1, 0))
     return np.lexsort((np.arange(n), side, place))
-
-
-def previous_of_unit(unit: IntArray) -> IntArray:
-    """(n,) step of the previous task of each step's unit, or ``NOTHING``."""
-    previous = np.full(len(unit), NOTHING)
-    seen: dict[int, int] = {}
-    for step, number in enumerate(unit.tolist()):
-        previous[step] = seen.get(number, NOTHING)
-        seen[number] = step
-    return previous
-
-
-def assign_slots(last: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Assign the lowest free slot to each step that is read later.
-
-    Args:
-        last: (n,) last step that reads each step, or ``NOTHING``.
-
-    Returns:
-        (n,) slots; (n + 2,) where the slots in use before each step begin; these slots.
-    """
-    n = len(last)
-    live = np.flatnonzero(last > np.arange(n))
-    slot = np.full(n, NOTHING)
-    slot[live] = colour_intervals(live, last[live])
-    # A slot is in use before every step from the next one to the last that reads it.
-    spans = [np.arange(step + 1, last[step] + 1) for step in live]
-    before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
-    used = np.repeat(slot[live], last[live] - live)
-    by_step = np.lexsort((used, before))
-    return slot, np.searchsorted(before[by_step], np.arange(n + 2)), used[by_step]
 
 
 def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:

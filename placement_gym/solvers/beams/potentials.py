@@ -8,10 +8,124 @@ import numpy as np
 
 from placement_gym.base import FloatArray, IntArray, compile_once
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.cut_slots import CutSlots, assign_cuts
-from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.programs import LoadCuts
+from placement_gym.solvers import Optimum, Solver, Tasks
+from placement_gym.solvers.beams.frontier import NOTHING, Frontier, colour_intervals
+from placement_gym.solvers.programs import END, START, LoadCuts, PathProgram, tighten
+
+SCALES = (1.0, 0.7, 0.4)
+"""Limits of memory at which prices are computed, as shares of the true ones. Hand-tuned."""
+MIN_CUT_PRICE = 1e-7
+"""Lower prices of cuts count as zero. Hand-tuned: about the solver's tolerance."""
+SLOT, DEVICE = 0, 1
+"""Columns of ``CutSlots.inside``."""
+
+
+class RowPrices(NamedTuple):
+    """Prices of rows, none of them negative: any such prices give a lower bound."""
+
+    first: FloatArray  # (n_tasks,) of the row of a task without inputs
+    last: FloatArray  # (n_tasks,) of the row of a task that nothing reads
+    reading: FloatArray  # (n_readings,) of the rows of each reading together
+    load: FloatArray  # (n_devices,) of the load of a device
+    memory: FloatArray  # (n_groups,) ms per byte, of the groups of ``Problem.memory``
+    cut: FloatArray  # (n_cuts,) of interval load cuts
+
+    @classmethod
+    def from_cuts(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> RowPrices:
+        """Group the prices of rows by what the rows constrain."""
+        built, price = cuts.built, np.abs(price)
+        n, d = built.tasks.ms.shape
+        n_readings, n_groups = len(built.tasks.tensors.readers), len(problem.memory.limits_bytes)
+        sizes = {"first": n, "last": n, "reading": n_readings, "load": d, "memory": n_groups}
+        about = {name: np.zeros(size) for name, size in sizes.items()}
+        for name, values in about.items():
+            for row, numbers in built.rows[name]:
+                values[numbers] += price[row : row + len(numbers)]
+        about["memory"] /= max(problem.unit_bytes.max(), 1.0)
+        cut = np.zeros(len(cuts.added))
+        priced = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
+        cut[priced] = price[[cuts.added[number][-1] for number in priced]]
+        return cls(**about, cut=np.where(cut > MIN_CUT_PRICE, cut, 0.0))
+
+
+def find_prices(
+    problem: Problem, tasks: Tasks, end: float
+) -> tuple[LoadCuts, list[RowPrices], float]:
+    """Solve the program with divided units at several limits of memory.
+
+    Prices at a lower limit give a better bound for a partial placement that has already used more
+    than its share of memory. The bound, at the true limit, is infinite if nothing is feasible.
+    """
+    built = PathProgram.build(problem, tasks, whole=False)
+    solver, cuts = Solver(built.program, whole=False), LoadCuts(built)
+    ((first, groups),) = built.rows["memory"]
+    rows = first + np.arange(len(groups))
+    limits = problem.memory.limits_bytes[groups] / max(problem.unit_bytes.max(), 1.0)
+    points: list[Optimum] = []
+    for share in SCALES if len(groups) else SCALES[:1]:
+        solver.limit(rows, share * limits)
+        solved, optimum = tighten(solver, cuts, end)
+        if solved is None:
+            break
+        points.append(solved)
+    prices = [point.prices for point in points if point.prices is not None]
+    sets = [RowPrices.from_cuts(problem, cuts, each) for each in prices]
+    return cuts, sets, points[0].bound if points else optimum.bound
+
+
+class CutSlots(NamedTuple):
+    """A slot holds the finish of a cut's first task, plus the time of its tasks placed since."""
+
+    # (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0
+    weight: FloatArray
+    first_begin: IntArray  # (n + 1,) where the slots that begin with each step's finish begin
+    begin: IntArray  # these slots
+    first_inside: IntArray  # (n + 1,) where the slots to which each step adds its time begin
+    inside: IntArray  # (..., 2) these slots, and the devices on which it does
+
+
+def assign_cuts(
+    frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices], ms: FloatArray
+) -> tuple[CutSlots, FloatArray]:
+    """Assign slots to the cuts that have a positive price in some set.
+
+    Also returns (n_sets, n, n_devices) price of each step's time, (n, n_devices), in all cuts.
+    """
+    n, d = ms.shape
+    prices = np.stack([group.cut for group in sets])
+    priced = np.flatnonzero(prices.any(axis=0))
+    every = np.array(cuts.added, dtype=np.int64).reshape(-1, 4)[priced, :3]
+    # the first step that counts for each cut, and the first that does not
+    first_task, last_task, _ = every.T
+    begins = np.where(first_task == START, 0, frontier.step[first_task] + 1)
+    ends = np.where(last_task == END, n + 1, frontier.step[last_task] + 1)
+    slots = colour_intervals(begins, ends)
+    weight = np.zeros((len(sets), n + 1, int(slots.max(initial=NOTHING)) + 1))
+    cost = np.zeros((len(sets), n, d))
+    starting: list[list[int]] = [[] for _ in range(n)]
+    within: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for i, (first, last, device) in enumerate(every.tolist()):
+        slot, price = int(slots[i]), prices[:, [priced[i]]]
+        weight[:, begins[i] : ends[i], slot] = price
+        if first != START:
+            starting[frontier.step[first]].append(slot)
+        steps = frontier.step[np.flatnonzero(cuts.inside(first, last))]
+        for step in steps:
+            within[step].append((slot, device))
+        cost[:, steps, device] += price * ms[steps, device]
+        # The last task counts on other devices, too.
+        if last != END:
+            others = np.flatnonzero(np.arange(d) != device)
+            cost[:, frontier.step[last], others] += price * ms[frontier.step[last], others]
+    inside = np.array([pair for of_step in within for pair in of_step], dtype=np.int64)
+    cut_slots = CutSlots(
+        weight,
+        first_begin=np.cumsum([0, *map(len, starting)]),
+        begin=np.array([slot for of_step in starting for slot in of_step], dtype=np.int64),
+        first_inside=np.cumsum([0, *map(len, within)]),
+        inside=inside.reshape(-1, 2),
+    )
+    return cut_slots, cost
 
 
 class Potentials(NamedTuple):
@@ -52,6 +166,10 @@ class Potentials(NamedTuple):
             unary[j] += (entering[:, None] + prices.load) * ms
             unary[j] += prices.memory[groups.of_device] * frontier.unit_bytes[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
+        # A slot's finish weighs what all readings do that are still to come.
+        finish = np.zeros((len(sets), n + 1, max(frontier.n_slots, 1)))
+        for r, (maker, until) in enumerate(zip(frontier.read_maker, reader, strict=True)):
+            finish[:, maker + 1 : until + 1, frontier.read_slot[r]] += reading[:, [r]]
         # A device pays the price of its pool, whose limit counts once.
         group_prices = np.stack([prices.memory for prices in sets])
         limits = np.where(np.isfinite(groups.limits_bytes), groups.limits_bytes, 0.0)
@@ -59,7 +177,7 @@ class Potentials(NamedTuple):
         sizes = d ** np.diff(frontier.first_live)
         first_rest = np.concatenate([[0], np.cumsum(sizes)])
         return cls(
-            finish=weigh_finishes(frontier, reader, reading),
+            finish=finish,
             cuts=intervals,
             last=np.stack([prices.last[frontier.order] for prices in sets]),
             load=np.stack([prices.load for prices in sets]),
@@ -70,25 +188,14 @@ class Potentials(NamedTuple):
         )
 
 
-def weigh_finishes(frontier: Frontier, reader: IntArray, reading: FloatArray) -> FloatArray:
-    """(n_sets, n + 1, n_slots) weight of all readings of a slot that are still to come."""
-    weight = np.zeros((len(reading), len(frontier.order) + 1, max(frontier.n_slots, 1)))
-    for r, (maker, until) in enumerate(zip(frontier.read_maker, reader, strict=True)):
-        weight[:, maker + 1 : until + 1, frontier.read_slot[r]] += reading[:, [r]]
-    return weight
-
-
 @compile_once(nogil=True)
 def find_rest(
     frontier: Frontier, first_rest: IntArray, unary: FloatArray, reading: FloatArray
 ) -> FloatArray:
     """See ``Potentials.rest``.
 
-    Args:
-        frontier: The steps.
-        first_rest: See ``Potentials``.
-        unary: (n_sets, n, n_devices) price of each step's task on each device.
-        reading: (n_sets, n_readings) price per ms of each reading.
+    By (n_sets, n, n_devices) prices of each step's task on each device, and (n_sets, n_readings)
+    prices per ms of each reading.
     """
     n, d = frontier.ms.shape
     n_sets = len(unary)
@@ -151,10 +258,9 @@ def weigh_times(
     n_devices: int,
     cut_at: int,
 ) -> float:
-    """The weighted times of a partial placement before step k and the least cost of what follows.
+    """The weighted times of a partial placement before step k, and the least cost of what follows.
 
-    By set j of prices; ``code`` numbers the devices of the live slots as ``Potentials.rest`` does,
-    ``row``, ``free_at`` and ``cut_at`` are those of ``place_task``.
+    By set j of prices; ``code`` numbers the devices of the live slots as ``Potentials.rest`` does.
     """
     # The price of all that follows given the slots' devices, then what the placement itself weighs.
     total: float = potentials.rest[j, potentials.first_rest[k] + code]

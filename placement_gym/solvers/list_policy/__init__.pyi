@@ -1,5 +1,6 @@
-from .floors import earliest_finish as earliest_finish
-from .floors import lookahead as lookahead
+from .list_problem import LARGEST as LARGEST
+from .list_problem import N_STATISTICS as N_STATISTICS
+from .list_problem import compute_statistics as compute_statistics
 from .list_problem import is_exact as is_exact
 from .policy import MANY as MANY
 from .policy import MOST_SPREAD as MOST_SPREAD
@@ -9,7 +10,6 @@ from .policy import propose_lists as propose_lists
 from .scheduler import N_WEIGHTS as N_WEIGHTS
 from .scheduler import ListScheduler as ListScheduler
 from .scheduler import draw_actions as draw_actions
+from .scheduler import earliest_finish as earliest_finish
 from .scheduler import find_best_of_each as find_best_of_each
-from .statistics import LARGEST as LARGEST
-from .statistics import N_STATISTICS as N_STATISTICS
-from .statistics import compute_statistics as compute_statistics
+from .scheduler import lookahead as lookahead

@@ -1,16 +1,33 @@
-"""The arrays of a problem that a list scheduler reads."""
+"""What a list scheduler reads of a problem, its arrays, and what a policy does: statistics."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base import BoolArray, FloatArray, Int32, Struct, UInt32
+from placement_gym.base import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int32,
+    Struct,
+    UInt32,
+    kernel,
+    round_significant,
+)
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, uint32
 
 OVERLAP, SERIAL, LOAD = range(3)
 """Devices work at the same time; one operator or transfer at a time; the load of the busiest."""
 LEAST_BYTES = 1.0
+STATISTICS = (
+    *("units", "devices", "limited", "tightness", "largest", "transfer"),
+    *("width", "host", "contended", "serial", "throughput"),
+)
+N_STATISTICS = len(STATISTICS)
+LARGEST = 10.0
+"""Absolute value that no statistic exceeds."""
+LEAST = 1e-9
 
 
 class ListProblem(Struct):
@@ -96,3 +113,59 @@ def is_exact(simulator: Simulator) -> bool:
         return False
     sums = axes.schedule in ("serial", "load") and not simulator.counts_submodels
     return sums or simulator.is_uncontended_list
+
+
+def compute_statistics(view: ListProblem) -> Float32Array:
+    """(``N_STATISTICS``,) float32 numbers named by ``STATISTICS``, most of them from -2 to 2.
+
+    Width is that of the graph: all best times over the longest path of these. The mean transfer is
+    over the mean time of an operator, the host's time over the best one.
+    """
+    n_units, n_devices = view.unit_ms.shape
+    best, hosted, transfer, longest = add_up_times(view)
+    pairs = max(n_devices * (n_devices - 1) * len(view.transfer_ms), 1)
+    limited = len(view.limit) > 0
+    values = [
+        log(n_units) / 5.5 - 1.0,
+        n_devices / 4.0 - 1.0,
+        float(limited),
+        min(add_up(view.size) / max(add_up(view.limit), 1.0), 2.0) - 0.5 if limited else -0.5,
+        min(view.size.max() / max(view.limit.min(), 1.0), 1.0) if limited else 0.0,
+        log(transfer / pairs / max(view.mean_ms, LEAST)) / 3.0,
+        log(best / max(longest, LEAST)) / 2.0 - 0.5,
+        log(hosted / max(best, LEAST)) / 3.0,
+        float(view.send[0, 0] >= 0 and view.kind not in (SERIAL, LOAD)),
+        float(view.kind == SERIAL),
+        float(view.kind == LOAD),
+    ]
+    clipped = np.clip(values, -LARGEST, LARGEST)
+    return round_significant(clipped, 6).astype(np.float32)
+
+
+def log(value: float) -> float:
+    """The logarithm, also of zero."""
+    return float(np.log(max(value, LEAST)))
+
+
+@kernel
+def add_up_times(view: ListProblem) -> tuple[float, float, float, float]:
+    """Sums in ms, all in order, so that they are the same on every processor.
+
+    The units' best times, their times on the host, all transfers, and the best times on the longest
+    path through the operators.
+    """
+    best = hosted = transfer = longest = 0.0
+    for times in view.unit_ms:
+        best += times.min()
+        hosted += times[view.host]
+    for time in view.transfer_ms.flat:
+        transfer += time
+
+    finish = np.empty(len(view.ms))
+    for i in view.sequence:
+        ready = 0.0
+        for r in range(view.first[i], view.first[i + 1]):
+            ready = max(ready, finish[view.maker[r]])
+        finish[i] = ready + view.ms[i].min()
+        longest = max(longest, finish[i])
+    return best, hosted, transfer, longest

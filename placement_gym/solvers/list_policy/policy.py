@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base import FloatArray, IntArray, UserError, is_path, unknown_name, write_text
-from placement_gym.problem import Problem
-from placement_gym.schedules import Simulator
+from placement_gym.solvers.list_policy.list_problem import N_STATISTICS, compute_statistics
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
-from placement_gym.solvers.list_policy.statistics import N_STATISTICS, compute_statistics
 
 ONE, MANY = "one", "many"
 SHIPPED = (ONE, MANY)
@@ -62,11 +60,7 @@ class ListPolicy:
 
     @classmethod
     def from_dict(cls, values: Any) -> ListPolicy:
-        """The inverse of ``dataclasses.asdict``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+        """The inverse of ``dataclasses.asdict``; a ``UserError`` names a field that is wrong."""
         from placement_gym.base.schemas import ListPolicyFields, check
 
         policy = cls(**check(ListPolicyFields, values).model_dump())
@@ -112,11 +106,8 @@ def load_shipped(name: str) -> ListPolicy:
     return ListPolicy(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))
 
 
-def propose_lists(
-    problem: Problem, simulator: Simulator, rng: np.random.Generator
-) -> Iterator[IntArray]:
+def propose_lists(scheduler: ListScheduler, rng: np.random.Generator) -> Iterator[IntArray]:
     """Yield (n_units,) devices of the best of learned and random list schedules, then of more."""
-    scheduler = ListScheduler(problem, simulator)
     policy, seen = load_shipped(MANY), compute_statistics(scheduler.view)
     total = sum(learned + random for learned, random, _ in BATCHES)
     share = min(WORK / (scheduler.view.ms.size * total), 1.0)

@@ -1,4 +1,10 @@
-"""A list scheduler of one problem, whose actions are the weights of its scores."""
+"""A list scheduler: one unit after another goes to the device of the smallest score.
+
+Scores have weights, which a policy chooses. ``earliest_finish`` and ``lookahead`` need none: floors
+of what a policy learns. These place units in the order in which the simulator runs their first
+operators and respect support and memory limits; a unit that fits on no device goes where most room
+is left.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +13,35 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.base import FloatArray, UInt8, UInt64, round_significant
+from placement_gym.base import (
+    FloatArray,
+    IntArray,
+    UInt8,
+    UInt64,
+    inlined_part,
+    kernel,
+    round_significant,
+)
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, cost_ms
 from placement_gym.solvers import RepairPrices, merge_submodels, repair
-from placement_gym.solvers.list_policy.kernel import (
-    HOST,
-    LASTING,
-    NAMES,
-    PRICE,
-    SCARCE,
-    STICK,
-    STRENGTH,
-    schedule_lists,
+from placement_gym.solvers.list_policy.list_problem import (
+    LOAD,
+    OVERLAP,
+    SERIAL,
+    ListProblem,
+    is_exact,
 )
-from placement_gym.solvers.list_policy.list_problem import ListProblem, is_exact
 
+NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")
+"""Columns of the weights, see ``schedule_lists``."""
+PRICE, MS, ARRIVING, STICK, SCARCE, STRENGTH, LASTING, HOST, WAITING = range(len(NAMES))
+GAMMA, FIRST_FACTOR, SECOND_FACTOR = map(
+    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+FAR, NEAR, LAST, LOW_BITS = map(np.uint64, (30, 27, 31, 11))
+"""Constants of SplitMix64."""
+NOTHING = np.empty(0, np.int64)
 N_WEIGHTS = len(NAMES)
 MEANS = np.array([-3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -3.0, 0.0, 0.0])
 SCALES = np.array([3.0, 0.5, 0.5, 0.3, 0.5, 2.0, 2.0, 0.5, 0.2])
@@ -35,14 +54,234 @@ DIGITS = 6
 """Of a weight: networks and powers differ in their last bits between processors."""
 SIMULATED = 3
 """Schedules that the simulator compares where times are estimates."""
+GAINS = 0.5
+"""Price of a byte in typical gains, the best of six on validation problems of the stream."""
+
+
+@inlined_part
+def draw_uniform(state: int) -> float:
+    """A number from 0 to 1 of a state that grows by ``GAMMA``: SplitMix64 (Steele et al. 2014)."""
+    mixed = (state ^ (state >> FAR)) * FIRST_FACTOR
+    mixed = (mixed ^ (mixed >> NEAR)) * SECOND_FACTOR
+    return float((mixed ^ (mixed >> LAST)) >> LOW_BITS) * 2.0**-53
+
+
+@kernel
+def schedule_lists(
+    problem: ListProblem,
+    weights: FloatArray,
+    seeds: UInt64,
+    given: IntArray,
+    places: UInt8,
+    costs_ms: FloatArray,
+) -> None:
+    """Make a list schedule for each row of weights.
+
+    A unit is placed when the first of its operators has its turn. The score of a device is when the
+    operator would be ready there, or what the schedule adds up instead, and the unit's time; and::
+
+          ms x its time  +  arriving x transfers of its inputs  +  taste of the device
+        + stick, if the latest input is elsewhere  +  host, if that is the device
+        + price x its bytes  +  scarce x its bytes / free bytes, if the device has a limit
+        + load x (when the device is free - when the first one is)
+
+    Tastes are uniform up to ``strength``, and drawn again before a unit with probability
+    ``lasting``. A unit that no device has room for goes where most is left.
+
+    Args:
+        problem: What is placed.
+        weights: (k, 9) ``NAMES``; price in ms per byte, stick, scarce, strength and host in ms.
+        seeds: (k,) of the tastes of each schedule.
+        given: Units, the first ones of the order, that have their devices in ``places`` already.
+        places: (k, n_units) gets devices.
+        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's
+            where ``is_exact``; else transfers wait for those of operators scheduled before.
+    """
+    kind, unit, ms, unit_ms = problem.kind, problem.unit, problem.ms, problem.unit_ms
+    first, tensor, maker = problem.first, problem.tensor, problem.maker
+    transfer_ms, boundary_ms = problem.transfer_ms, problem.boundary_ms
+    send, receive, each_reader = problem.send, problem.receive, problem.each_reader
+    first_op, ops, supported = problem.first_op, problem.ops, problem.supported
+    size, member, limit = problem.size, problem.member, problem.limit
+    (n, n_devices), n_units, n_limits = ms.shape, len(size), len(limit)
+    place, finish = np.empty(n_units, np.int64), np.empty(n)
+    free, taste, left = np.empty(n_devices), np.empty(n_devices), np.empty(n_limits)
+    ready, arriving = np.empty(n_devices), np.empty(n_devices)
+    channel_free = np.empty(problem.n_channels)
+    # the last schedule in which each tensor moved to each device, and when it arrived there
+    moved = np.full((len(transfer_ms), n_devices), -1, np.int64)
+    arrival = np.empty((len(transfer_ms), n_devices))
+
+    for k in range(len(weights)):
+        w, state = weights[k], seeds[k]
+        for d in range(n_devices):
+            state += GAMMA
+            free[d], taste[d] = 0.0, w[STRENGTH] * draw_uniform(state)
+        for g in range(n_limits):
+            left[g] = limit[g]
+        channel_free[:] = 0.0
+        place[:] = -1
+        total, fits_all = 0.0, True
+        for u in given:
+            place[u] = places[k, u]
+            for g in range(n_limits):
+                if member[g, place[u]]:
+                    left[g] -= size[u]
+                    fits_all = fits_all and left[g] >= 0.0
+
+        for i in problem.sequence:
+            u = unit[i]
+            if place[u] < 0:
+                # the unit chooses, perhaps by other tastes than the last one
+                state += GAMMA
+                if draw_uniform(state) < w[LASTING]:
+                    for d in range(n_devices):
+                        state += GAMMA
+                        taste[d] = w[STRENGTH] * draw_uniform(state)
+                # inputs whose makers have a device, on every device; those of the first operator
+                # have run
+                for d in range(n_devices):
+                    ready[d], arriving[d] = free[d], 0.0
+                latest, origin = -1.0, -1
+                for at in range(first_op[u], first_op[u + 1]):
+                    for r in range(first[ops[at]], first[ops[at] + 1]):
+                        m, t = maker[r], tensor[r]
+                        here = place[unit[m]]
+                        if here < 0:
+                            continue
+                        runs = at == first_op[u]
+                        if runs and finish[m] >= latest:
+                            latest, origin = finish[m], here
+                        for d in range(n_devices):
+                            known = not each_reader and moved[t, d] == k
+                            cost, there = 0.0, finish[m]
+                            if d != here and kind == LOAD:
+                                cost = 0.0 if known else boundary_ms[t, d]
+                                cost += 0.0 if moved[t, here] == k else boundary_ms[t, here]
+                            elif d != here:
+                                cost = 0.0 if known else transfer_ms[t, here, d]
+                                if known:
+                                    there = arrival[t, d]
+                                elif send[here, d] >= 0:
+                                    there = max(there, channel_free[send[here, d]])
+                                    if receive[here, d] >= 0:
+                                        there = max(there, channel_free[receive[here, d]])
+                                there += cost
+                            arriving[d] += cost
+                            if runs:
+                                ready[d] = max(ready[d], there)
+
+                # the smallest score wins, or most room if the unit fits nowhere
+                low = free[0]
+                for d in range(1, n_devices):
+                    low = min(low, free[d])
+                chosen, roomiest, least, most = -1, -1, np.inf, -np.inf
+                for d in range(n_devices):
+                    if not supported[u, d]:
+                        continue
+                    score, room = taste[d], np.inf
+                    for g in range(n_limits):
+                        if member[g, d]:
+                            room = min(room, left[g])
+                            score += size[u] * (w[PRICE] + w[SCARCE] / max(left[g], 1.0))
+                    if roomiest < 0 or room > most:
+                        roomiest, most = d, room
+                    if size[u] > room:
+                        continue
+                    if kind == OVERLAP:
+                        score += ready[d]
+                    else:
+                        score += arriving[d] + (free[d] if kind == LOAD else 0.0)
+                    score += (1.0 + w[MS]) * unit_ms[u, d] + w[ARRIVING] * arriving[d]
+                    score += w[WAITING] * (free[d] - low)
+                    if d != origin and origin >= 0:
+                        score += w[STICK]
+                    if d == problem.host:
+                        score += w[HOST]
+                    if score < least:
+                        chosen, least = d, score
+                if chosen < 0:
+                    chosen, fits_all = roomiest, False
+                place[u] = chosen
+                for g in range(n_limits):
+                    if member[g, chosen]:
+                        left[g] -= size[u]
+
+            # the operator runs there: inputs that are elsewhere move, once to each device
+            d = place[u]
+            begin = free[d]
+            for r in range(first[i], first[i + 1]):
+                m, t = maker[r], tensor[r]
+                here = place[unit[m]]
+                there = finish[m]
+                if here != d and (each_reader or moved[t, d] != k):
+                    moved[t, d] = k
+                    if kind == SERIAL:
+                        total += transfer_ms[t, here, d]
+                    elif kind == LOAD:
+                        free[d] += boundary_ms[t, d]
+                        free[here] += 0.0 if moved[t, here] == k else boundary_ms[t, here]
+                        moved[t, here] = k
+                    else:
+                        one, other = send[here, d], receive[here, d]
+                        if one >= 0:
+                            there = max(there, channel_free[one])
+                        if other >= 0:
+                            there = max(there, channel_free[other])
+                        there += transfer_ms[t, here, d]
+                        if one >= 0:
+                            channel_free[one] = there + problem.link_gap_ms
+                        if other >= 0:
+                            channel_free[other] = there + problem.link_gap_ms
+                    arrival[t, d] = there
+                elif here != d:
+                    there = arrival[t, d]
+                begin = max(begin, there)
+            if kind == OVERLAP:
+                finish[i] = begin + ms[i, d]
+                free[d] = finish[i] + problem.gap_ms
+            else:
+                finish[i] = 0.0
+                free[d] += ms[i, d]
+                total += ms[i, d]
+
+        if kind != SERIAL:
+            total = free[0]
+            for d in range(1, n_devices):
+                total = max(total, free[d])
+            for c in range(problem.n_channels if kind == OVERLAP else 0):
+                total = max(total, channel_free[c])
+        costs_ms[k] = total if fits_all else np.inf
+        for u in range(n_units):
+            places[k, u] = place[u]
+
+
+@kernel
+def look_ahead(
+    problem: ListProblem, order: IntArray, weights: FloatArray, places: UInt8, costs_ms: FloatArray
+) -> None:
+    """Improve a list schedule unit by unit, each by how long schedules of the rest then take.
+
+    Units are in the order of their first operators. The schedule that is improved has the first of
+    (k, 9) weights, without tastes. (2, n_units) ``places`` gets the devices in its first row, and
+    (2,) ``costs_ms`` the time; the second is for trials.
+    """
+    seeds = np.zeros(1, np.uint64)
+    best, trial = slice(0, 1), slice(1, 2)
+    schedule_lists(problem, weights[:1], seeds, order[:0], places[best], costs_ms[best])
+    for j, u in enumerate(order):
+        for d in range(problem.ms.shape[1]):
+            for w in range(len(weights) if problem.supported[u, d] else 0):
+                places[1] = places[0]
+                places[1, u] = d
+                one, given = weights[w : w + 1], order[: j + 1]
+                schedule_lists(problem, one, seeds, given, places[trial], costs_ms[trial])
+                if costs_ms[1] < costs_ms[0]:
+                    places[0], costs_ms[0] = places[1], costs_ms[1]
 
 
 class ListScheduler:
     """Makes many list schedules of one problem at once.
-
-    Args:
-        problem: Units, devices and limits.
-        simulator: What a placement costs.
 
     Attributes:
         exact: Whether times of schedules are the simulator's latencies.
@@ -50,24 +289,26 @@ class ListScheduler:
 
     def __init__(self, problem: Problem, simulator: Simulator) -> None:
         self.problem, self.simulator = problem, simulator
-        self.view = ListProblem.from_problem(problem, simulator)
         self.exact = is_exact(simulator) and problem.max_submodels is None
 
+    @cached_property
+    def view(self) -> ListProblem:
+        """The arrays of the problem."""
+        return ListProblem.from_problem(self.problem, self.simulator)
+
     def schedule(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
-        """Make a schedule for each action.
+        """Make a schedule for each of (k, ``N_WEIGHTS``) actions in scales, see ``MEANS``.
 
-        Args:
-            actions: (k, ``N_WEIGHTS``) in standard deviations, see ``MEANS``.
-            rng: Source of tastes of devices.
-
-        Returns:
-            (k, n_units) devices, and (k,) times in ms, infinite where limits are exceeded.
+        Returns (k, n_units) devices, and (k,) times in ms, infinite where limits are exceeded.
         """
-        weights = convert(actions, self.view.gain_ms, self.view.mean_ms)
-        places = np.empty((len(actions), self.problem.n_units), np.uint8)
-        costs_ms = np.empty(len(actions))
-        seeds = draw_seeds(rng, len(actions))
-        schedule_lists([self.view] * len(actions), weights, seeds, places, costs_ms)
+        return self.run(convert(actions, self.view.gain_ms, self.view.mean_ms), rng)
+
+    def run(self, weights: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
+        """As ``schedule``, by (k, ``N_WEIGHTS``) weights of ``schedule_lists``."""
+        k = len(weights)
+        seeds = rng.integers(2**64, size=k, dtype=np.uint64)
+        places, costs_ms = np.empty((k, self.problem.n_units), np.uint8), np.empty(k)
+        schedule_lists(self.view, weights, seeds, NOTHING, places, costs_ms)
         return places, costs_ms
 
     def evaluate(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
@@ -81,18 +322,11 @@ class ListScheduler:
     def find_best(
         self, actions: FloatArray, rng: np.random.Generator, number: int = 1
     ) -> tuple[UInt8, FloatArray]:
-        """Make schedules and return the best ones.
+        """Make schedules as ``schedule`` does and return the best ones, at most ``number``.
 
         Where their times are estimates, the best ``SIMULATED`` are simulated. Where no schedule
-        keeps the limits, one is repaired.
-
-        Args:
-            actions: (k, ``N_WEIGHTS``), see ``schedule``.
-            rng: Source of tastes of devices.
-            number: How many to return at most.
-
-        Returns:
-            (m, n_units) devices, and (m,) costs in ms, ascending; infinite if a repair failed.
+        keeps the limits, one is repaired. Returns (m, n_units) devices, and (m,) costs in ms,
+        ascending; infinite if a repair failed.
         """
         return self.choose(*self.schedule(actions, rng), number)
 
@@ -110,13 +344,10 @@ class ListScheduler:
 
     def compare(self, places: UInt8, number: int) -> tuple[UInt8, FloatArray]:
         """The best of (k, n_units) placements by the simulator, with few enough submodels."""
-        if self.problem.max_submodels is not None:
-            merged = [
-                merge_submodels(self.problem, self.simulator, place.astype(np.int64))
-                for place in places
-            ]
-            places = np.stack(merged).astype(np.uint8)
-        costs_ms = np.array([cost_ms(self.problem, self.simulator, place) for place in places])
+        problem, simulator = self.problem, self.simulator
+        merged = [merge_submodels(problem, simulator, place.astype(np.int64)) for place in places]
+        places = np.stack(merged).astype(np.uint8)
+        costs_ms = np.array([cost_ms(problem, simulator, place) for place in places])
         order = np.argsort(costs_ms, kind="stable")[:number]
         return places[order], costs_ms[order]
 
@@ -132,54 +363,29 @@ class ListScheduler:
 
 
 def find_best_of_each(
-    schedulers: Sequence[ListScheduler],
-    actions: FloatArray,
-    rngs: Sequence[np.random.Generator],
+    schedulers: Sequence[ListScheduler], actions: FloatArray, rngs: Sequence[np.random.Generator]
 ) -> list[tuple[UInt8, float]]:
-    """Return what ``find_best`` of each scheduler returns for its one action.
-
-    Args:
-        schedulers: (k,) their problems.
-        actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
-        rngs: (k,) sources of tastes.
-    """
-    views = [scheduler.view for scheduler in schedulers]
-    gains_ms, means_ms = (
-        np.array([getattr(view, name) for view in views]) for name in ("gain_ms", "mean_ms")
-    )
-    weights = convert(actions, gains_ms, means_ms[:, None])
-    sizes = [scheduler.problem.n_units for scheduler in schedulers]
-    places, costs_ms = np.empty((len(sizes), max(sizes)), np.uint8), np.empty(len(sizes))
-    seeds = np.concatenate([draw_seeds(rng, 1) for rng in rngs])
-    schedule_lists(views, weights, seeds, places, costs_ms)
+    """What ``find_best`` of each scheduler returns for its one action; converted all at once."""
+    gains_ms = np.array([scheduler.view.gain_ms for scheduler in schedulers])
+    means_ms = np.array([[scheduler.view.mean_ms] for scheduler in schedulers])
+    weights = convert(actions, gains_ms, means_ms)
     chosen = (
-        scheduler.choose(places[k : k + 1, :size], costs_ms[k : k + 1])
-        for k, (scheduler, size) in enumerate(zip(schedulers, sizes, strict=True))
+        scheduler.choose(*scheduler.run(weights[k : k + 1], rng))
+        for k, (scheduler, rng) in enumerate(zip(schedulers, rngs, strict=True))
     )
-    return [(best[0], float(best_ms[0])) for best, best_ms in chosen]
+    return [(places[0], float(costs_ms[0])) for places, costs_ms in chosen]
 
 
 def convert(
-    actions: FloatArray, gains_ms: float | FloatArray, means_ms: float | FloatArray
+    actions: FloatArray, gain_ms: float | FloatArray, mean_ms: float | FloatArray
 ) -> FloatArray:
-    """The weights of ``schedule_lists``.
-
-    Args:
-        actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
-        gains_ms: ``gain_ms`` of the problem, or (k,) of the problem of each.
-        means_ms: ``mean_ms`` of the problem, or (k, 1).
-    """
+    """(k, ``N_WEIGHTS``) weights of ``schedule_lists``, of actions in problems of such times."""
     weights: FloatArray = MEANS + SCALES * actions
     weights[:, LASTING] = np.minimum(weights[:, LASTING], 0.0)
     weights[:, POWERS] = np.exp2(weights[:, POWERS])
-    weights[:, PRICE] *= gains_ms
-    weights[:, IN_MEAN_TIMES] *= means_ms
+    weights[:, PRICE] *= gain_ms
+    weights[:, IN_MEAN_TIMES] *= mean_ms
     return round_significant(weights, DIGITS)
-
-
-def draw_seeds(rng: np.random.Generator, number: int) -> UInt64:
-    """(number,) seeds of tastes."""
-    return rng.integers(2**64, size=number, dtype=np.uint64)
 
 
 def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
@@ -194,3 +400,34 @@ def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
     weights[:, STRENGTH] = np.where(rng.random(number) < 0.7, strengths, -99.0)
     weights[:, LASTING] = -rng.integers(0, 9, number)
     return (weights - MEANS) / SCALES
+
+
+def earliest_finish(problem: Problem, simulator: Simulator) -> IntArray:
+    """Place each unit on the device on which it finishes first.
+
+    Under schedules that are sums, such as ``serial``, that is the device of the least own time and
+    transfers of inputs. Returns (n_units,) devices.
+    """
+    return list_schedule(problem, simulator, 0)
+
+
+def lookahead(problem: Problem, simulator: Simulator) -> IntArray:
+    """Place each unit on the device with which the whole schedule ends first.
+
+    For each device the units that follow are placed by ``earliest_finish``, and once more at a
+    price of memory where that is limited; so the time grows with the square of their number.
+    Returns (n_units,) devices.
+    """
+    return list_schedule(problem, simulator, problem.n_units)
+
+
+def list_schedule(problem: Problem, simulator: Simulator, n_ahead: int) -> IntArray:
+    """(n_units,) devices by ``earliest_finish``, of which the first ``n_ahead`` look ahead."""
+    view = ListProblem.from_problem(problem, simulator)
+    units, first = np.unique(view.unit[view.sequence], return_index=True)
+    order = units[np.argsort(first)][:n_ahead].astype(np.int64)
+    weights = np.zeros((2 if len(view.limit) else 1, len(NAMES)))
+    weights[1:, PRICE] = GAINS * view.gain_ms
+    places = np.empty((2, problem.n_units), np.uint8)
+    look_ahead(view, order, weights, places, np.empty(2))
+    return places[0].astype(np.int64)

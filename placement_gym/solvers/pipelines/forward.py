@@ -50,12 +50,7 @@ class Forward:
 
     @classmethod
     def contract(cls, part: IntArray, edges: IntArray) -> Forward:
-        """Make nodes of parts.
-
-        Args:
-            part: (n_units,) part of each unit.
-            edges: (2, n_edges) between units.
-        """
+        """Make nodes of the (n_units,) part of each unit, and of (2, n_edges) between units."""
         _, first, dense = np.unique(part, return_index=True, return_inverse=True)
         node = np.argsort(np.argsort(first))[dense]
         return cls(node, distinct_edges(node[edges]))
@@ -77,71 +72,45 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
     Without memory limits that is exact: a contiguous split remains one when such a node moves to
     its neighbour's device; no time is added, and a transfer can only disappear. For that the
     neighbour must touch every tensor that the node touches, and all its devices must support the
-    node. The publication's program does the same (``performTrivialNodeOptimizations``).
-
-    Returns:
-        A graph of fewer nodes; (n_units,) bool, the units that have joined others.
+    node. The publication's program does the same (``performTrivialNodeOptimizations``). Returns
+    a graph of fewer nodes, and (n_units,) bool, the units that have joined others.
     """
     n = len(forward)
-    graph = ShrinkingGraph(forward, problem, costs)
-    into = np.arange(n)
-    waiting = list(range(n))
+    # whether a node takes time anywhere, and which devices support it
+    works = (costs.unit_ms(problem.units) > 0) & problem.supported
+    idle = ~any_unit(works, forward.node, n).max(axis=1)
+    support = ~any_unit(~problem.supported, forward.node, n)
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(forward.edge_index.T.tolist())
+    # nodes that touch each tensor, and tensors that each node and others touch
+    holders = [set(nodes) for nodes in find_endpoint_times(problem, costs, forward.node)]
+    touched: list[set[int]] = [set() for _ in range(n)]
+    for tensor, nodes in enumerate(holders):
+        for node in nodes:
+            touched[node].add(tensor)
+
+    into, waiting = np.arange(n), list(range(n))
     while waiting:
         leaf = waiting.pop()
-        host = graph.find_host(leaf)
-        if host is not None:
-            graph.join(leaf, host)
+        if not idle[leaf] or len(graph[leaf]) != 1:
+            continue
+        (host,) = graph[leaf]
+        if touched[leaf] <= touched[host] and (support[leaf] >= support[host]).all():
+            graph.remove_edge(leaf, host)
+            # tensors that only the host still touches no longer count
+            for tensor in touched[leaf]:
+                holders[tensor].remove(leaf)
+                if len(holders[tensor]) == 1:
+                    touched[host].remove(tensor)
             into[leaf] = host
             waiting.append(host)
+
     joined = np.isin(forward.node, np.flatnonzero(into != np.arange(n)))
     while (into != into[into]).any():
         into = into[into]
     first_unit = np.unique(forward.node, return_index=True)[1]
     return Forward.contract(into[forward.node], first_unit[forward.edge_index]), joined
-
-
-class ShrinkingGraph:
-    """A graph that loses leaves.
-
-    Attributes:
-        idle: (n,) bool, whether a node takes no time anywhere.
-        support: (n, n_devices) bool, whether a device supports it.
-        neighbours: Nodes before and behind each node.
-        holders: Nodes that touch each tensor.
-        touched: Tensors that each node and others touch.
-    """
-
-    def __init__(self, forward: Forward, problem: Problem, costs: CostTable) -> None:
-        n = len(forward)
-        works = (costs.unit_ms(problem.units) > 0) & problem.supported
-        self.idle: BoolArray = ~any_unit(works, forward.node, n).max(axis=1)
-        self.support = ~any_unit(~problem.supported, forward.node, n)
-        self.neighbours: list[set[int]] = [set() for _ in range(n)]
-        for source, target in forward.edge_index.T.tolist():
-            self.neighbours[source].add(target)
-            self.neighbours[target].add(source)
-        self.holders = [set(nodes) for nodes in find_endpoint_times(problem, costs, forward.node)]
-        self.touched: list[set[int]] = [set() for _ in range(n)]
-        for tensor, nodes in enumerate(self.holders):
-            for node in nodes:
-                self.touched[node].add(tensor)
-
-    def find_host(self, leaf: int) -> int | None:
-        """The neighbour that a node can join without loss; None if there is none."""
-        if not self.idle[leaf] or len(self.neighbours[leaf]) != 1:
-            return None
-        (host,) = self.neighbours[leaf]
-        supported = (self.support[leaf] >= self.support[host]).all()
-        return host if supported and self.touched[leaf] <= self.touched[host] else None
-
-    def join(self, leaf: int, host: int) -> None:
-        """Remove a leaf; tensors that only its host still touches no longer count."""
-        self.neighbours[host].remove(leaf)
-        self.neighbours[leaf].clear()
-        for tensor in self.touched[leaf]:
-            self.holders[tensor].remove(leaf)
-            if len(self.holders[tensor]) == 1:
-                self.touched[host].remove(tensor)
 
 
 def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
@@ -154,15 +123,9 @@ def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
 def find_endpoint_times(
     problem: Problem, costs: CostTable, node: IntArray
 ) -> dict[frozenset[int], FloatArray]:
-    """Find the touch sets of several nodes whose tensors cost time.
+    """Find the touch sets of several nodes, one for each unit, whose tensors cost time.
 
-    Args:
-        problem: Units and devices.
-        costs: Costs of the units' operators.
-        node: (n_units,) node of each unit.
-
-    Returns:
-        (n_devices,) time when all tensors of the touch set leave or enter a device.
+    The value is the (n_devices,) time when all its tensors leave or enter a device.
     """
     tasks = Tasks.from_units(problem.units, costs)
     tensor, _, reader = tasks.readings

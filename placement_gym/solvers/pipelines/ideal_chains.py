@@ -37,7 +37,7 @@ class ChainLimits(NamedTuple):
 
 
 class ChainTable(NamedTuple):
-    """The table of the dynamic programme."""
+    """The table of the dynamic programme, in which only the empty chain is known at first."""
 
     # (n_ideals, n_states) smallest maximum load in ms; infinite where none is known
     best: FloatArray
@@ -46,22 +46,16 @@ class ChainTable(NamedTuple):
     link: Int32
     lowest: FloatArray  # (n_ideals,) minimum of each row of ``best``
 
-    @classmethod
-    def start(cls, n_ideals: int, n_states: int) -> ChainTable:
-        """The table with the empty chain alone."""
-        best = np.full((n_ideals, n_states), np.inf)
-        lowest = np.full(n_ideals, np.inf)
-        best[0, 0] = lowest[0] = 0.0
-        return cls(best, np.full((n_ideals, n_states), -1, dtype=np.int32), lowest)
-
 
 def find_chains(stages: StageCosts, plan: ChainLimits, offsets: IntArray) -> ChainTable:
     """Fill the table of chains; (n + 2,) offsets are the first ideal of each size.
 
     An interrupt takes effect between two sizes.
     """
-    n_ideals, n_kinds = stages.work_ms.shape
-    chains = ChainTable.start(n_ideals, len(plan.room))
+    (n_ideals, n_kinds), shape = stages.work_ms.shape, (len(stages.work_ms), len(plan.room))
+    best, lowest = np.full(shape, np.inf), np.full(n_ideals, np.inf)
+    best[0, 0] = lowest[0] = 0.0
+    chains = ChainTable(best, np.full(shape, -1, dtype=np.int32), lowest)
     reached, heaviest_ms = np.zeros(n_ideals, np.int32), np.zeros((n_ideals, n_kinds))
     n_reached = 1  # the empty ideal
     for first, stop in pairwise(offsets[1:].tolist()):
@@ -84,16 +78,9 @@ def extend_chains(
 ) -> int:
     """Fill the rows of ideals from ``first`` up to ``stop``, all of one size.
 
-    Args:
-        stages: Costs of stages.
-        plan: Limits of chains.
-        chains: The table, complete for smaller ideals.
-        reached: (n_ideals,) int32, of which the first ``n_reached`` are the smaller ideals that a
-            chain reaches, ascending; those of this size are added.
-        heaviest_ms: (n_ideals, n_kinds) largest work of any up to each of them.
-        n_reached: How many smaller ideals are reached; the number with these is returned.
-        first: First ideal.
-        stop: The ideal after the last one.
+    The first ``n_reached`` of (n_ideals,) int32 ``reached`` are the smaller ideals that a chain
+    reaches, ascending, to which those of this size are added; their number is returned.
+    ``heaviest_ms`` is (n_ideals, n_kinds) the largest work of any up to each of them.
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, ideal_bytes, limit = stages[:7]
@@ -107,8 +94,13 @@ def extend_chains(
             continue
         # A stage heavier than the worst value of this row gains nothing: `highest` falls, too.
         highest = plan.cutoff_ms
-        mark_border(here, begin, tensor, part, i, True)
-        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest)
+        for entry in range(begin[i], begin[i + 1]):
+            here[tensor[entry]] = part[entry]
+        # the first place from which a stage may have less work than that
+        lightest = n_reached
+        for k in range(work_ms.shape[1]):
+            heaviest, least = heaviest_ms[:n_reached, k], work_ms[i, k] - highest
+            lightest = min(lightest, np.searchsorted(heaviest, least, side="right"))
         for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
             # Cheapest tests first: most pairs fail the first two; few are nested.
@@ -129,10 +121,17 @@ def extend_chains(
                             for k in range(len(load)):
                                 moved_ms[k] -= both * boundary_ms[tensor[entry], k]
                 if append_stage(best, link, moves, plan, load, moved_ms, transfers, i, j):
-                    highest = find_highest(best, moves, i)
+                    highest = 0.0
+                    for move in range(len(moves)):
+                        highest = max(highest, best[i, moves[move, STATE]])
         # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
-        mark_border(here, begin, tensor, part, i, False)
-        close_row(best, link, lowest, i)
+        for entry in range(begin[i], begin[i + 1]):
+            here[tensor[entry]] = 0
+        # what was not reached is infinite
+        for s in range(best.shape[1]):
+            if link[i, s] < 0:
+                best[i, s] = np.inf
+            lowest[i] = min(lowest[i], best[i, s])
     for i in range(first, stop):
         if lowest[i] < np.inf:
             reached[n_reached] = i
@@ -158,34 +157,6 @@ def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
                     moves[count] = s, k
                     count += 1
     return moves[:count]
-
-
-@compile_once(nogil=True)
-def close_row(best: FloatArray, link: Int32, lowest: FloatArray, i: int) -> None:
-    """Make infinite what was not reached, and note the minimum."""
-    for s in range(best.shape[1]):
-        if link[i, s] < 0:
-            best[i, s] = np.inf
-        lowest[i] = min(lowest[i], best[i, s])
-
-
-@compile_once(nogil=True)
-def mark_border(
-    here: Int32, begin: IntArray, tensor: Int32, part: Int32, i: int, mark: bool
-) -> None:
-    """Write the parts of touch sets on the border of ideal i to ``here``, or zeros."""
-    for entry in range(begin[i], begin[i + 1]):
-        here[tensor[entry]] = part[entry] if mark else 0
-
-
-@compile_once(nogil=True)
-def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: float) -> int:
-    """The first place from which a stage to ideal i may have less work than ``highest``."""
-    first = len(heaviest_ms)
-    for k in range(work_ms.shape[1]):
-        least = work_ms[i, k] - highest
-        first = min(first, np.searchsorted(heaviest_ms[:, k], least, side="right"))
-    return first
 
 
 @compile_once(nogil=True)
@@ -229,8 +200,7 @@ def add_borders(
 ) -> float:
     """Set transfers to all tensors of both borders, or of the longer of two cuts.
 
-    Returns:
-        The minimum load if tensors of one border were in the other.
+    Returns the minimum load if tensors of one border were in the other.
     """
     least = np.inf
     for k in range(len(load)):
@@ -271,12 +241,3 @@ def append_stage(
             link[i, s] = j * n_kinds + k
             improved = True
     return improved
-
-
-@compile_once(nogil=True)
-def find_highest(best: FloatArray, moves: IntArray, i: int) -> float:
-    """The largest value of ideal i that can still be improved."""
-    highest = 0.0
-    for move in range(len(moves)):
-        highest = max(highest, best[i, moves[move, STATE]])
-    return highest

@@ -56,15 +56,6 @@ class StageCosts(NamedTuple):
     transfers: int  # ``ADDED`` or ``BY_CUT``
 
 
-class Touches(NamedTuple):
-    """Touch sets of more than one node."""
-
-    begin: IntArray  # (n + 1,) where each node's tensors begin in ``tensor``
-    tensor: IntArray  # (n_touches,) tensors that each node makes or reads
-    size: IntArray  # (n_tensors,) number of nodes that touch the tensor
-    boundary_ms: FloatArray  # (n_tensors, n_kinds) time when the tensor leaves or enters the device
-
-
 def compute_stages(
     problem: Problem,
     costs: CostTable,
@@ -78,28 +69,29 @@ def compute_stages(
 ) -> StageCosts:
     """Compute the costs of stages between ideals of a forward graph.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        forward: The graph.
-        ideals: Its ideals.
-        devices: One device of each kind.
-        unit_bytes: (n_units,) memory of each unit.
-        max_entries: Maximum length of all borders.
-        most_ms: A unit is refused where it takes longer, and no border takes more than twice this.
-        transfers: See ``StageCosts``.
+    ``devices`` is one of each kind, ``unit_bytes`` is (n_units,). A unit is refused where it takes
+    longer than ``most_ms``, and no border takes more than twice this.
 
     Raises:
-        PipelineMemoryError: Borders are longer.
+        PipelineMemoryError: All borders are longer than ``max_entries``.
     """
     position = np.argsort(ideals.order)[forward.node]
     # A unit that is slower than any acceptable load is refused like an unsupported one, and counts
     # no work: sums of very large times would lose the digits of small ones.
     work = costs.unit_ms(problem.units)[:, devices]
     refused = (~problem.supported[:, devices] | (work > most_ms)).astype(np.float64)
-    touches = find_touches(problem, costs, position, devices)
-    boundary_ms = np.minimum(touches.boundary_ms, 2.0 * most_ms)
-    begin, tensor, part = follow_borders(touches, ideals.smaller, ideals.last, max_entries)
+    # Touch sets, numbered as tensors: which of them each node is in, and how many nodes they have.
+    total = find_endpoint_times(problem, costs, position)
+    pairs = np.array([(v, t) for t, nodes in enumerate(total) for v in nodes], dtype=np.int64)
+    pairs = pairs.reshape(-1, 2)
+    node, touched = pairs[np.lexsort(pairs.T[::-1])].T
+    first = np.searchsorted(node, np.arange(len(forward) + 1))
+    size = np.array([len(nodes) for nodes in total], dtype=np.int64)
+    boundary_ms = np.array([ms[devices] for ms in total.values()]).reshape(-1, len(devices))
+    boundary_ms = np.minimum(boundary_ms, 2.0 * most_ms)
+    begin, tensor, part = follow_borders(
+        first, touched.copy(), size, ideals.smaller, ideals.last, max_entries
+    )
     if begin[-1] > len(tensor):
         raise PipelineMemoryError(f"more than {max_entries} tensors on the borders of ideals")
     return StageCosts(
@@ -127,23 +119,6 @@ def sum_units(values: FloatArray, forward: Forward, ideals: Ideals) -> FloatArra
     return accumulate(of_node, ideals.smaller, ideals.last)
 
 
-def find_touches(
-    problem: Problem, costs: CostTable, position: IntArray, devices: list[int]
-) -> Touches:
-    """Number touch sets of the nodes at (n_units,) positions as tensors."""
-    total = find_endpoint_times(problem, costs, position)
-    pairs = np.array([(v, t) for t, nodes in enumerate(total) for v in nodes], dtype=np.int64)
-    pairs = pairs.reshape(-1, 2)
-    node, touched = pairs[np.lexsort(pairs.T[::-1])].T
-    n = int(position.max()) + 1
-    return Touches(
-        begin=np.searchsorted(node, np.arange(n + 1)),
-        tensor=touched.copy(),
-        size=np.array([len(nodes) for nodes in total], dtype=np.int64),
-        boundary_ms=np.array([ms[devices] for ms in total.values()]).reshape(-1, len(devices)),
-    )
-
-
 @compile_once(nogil=True)
 def accumulate(of_node: FloatArray, smaller: Int32, last: Int32) -> FloatArray:
     """Sum (n, n_columns) values of nodes over each ideal: (n_ideals, n_columns)."""
@@ -165,11 +140,18 @@ def sum_borders(begin: IntArray, tensor: Int32, boundary_ms: FloatArray) -> Floa
 
 @compile_once(nogil=True)
 def follow_borders(
-    touches: Touches, smaller: Int32, last: Int32, max_entries: int
+    first: IntArray,
+    touched: IntArray,
+    size: IntArray,
+    smaller: Int32,
+    last: Int32,
+    max_entries: int,
 ) -> tuple[IntArray, Int32, Int32]:
     """Compute ``begin``, ``tensor`` and ``part`` of ``StageCosts``, tensors ascending in a border.
 
-    Beyond ``max_entries`` the last two are empty and the last value of the first is not.
+    The tensors that a node touches are in ``touched`` from (n + 1,) ``first`` on; (n_tensors,)
+    ``size`` nodes touch each. Beyond ``max_entries`` the last two results are empty and the last
+    value of the first is not.
     """
     n_ideals = len(last)
     begin = np.zeros(n_ideals + 1, np.int64)
@@ -179,33 +161,26 @@ def follow_borders(
     # are sorted, so they are merged.
     for i in range(1, n_ideals):
         entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
-        touch, end = touches.begin[last[i]], touches.begin[last[i] + 1]
+        touch, end = first[last[i]], first[last[i] + 1]
         at = begin[i]
         if at + (stop - entry) + (end - touch) > room:
             room += at + (end - touch)
             if room > max_entries:
                 begin[-1] = room
                 return begin, tensor[:0], part[:0]
-            tensor, part = enlarge(tensor, room), enlarge(part, room)
+            more = np.empty(room - len(tensor), np.int32)
+            tensor, part = np.concatenate((tensor, more)), np.concatenate((part, more))
         while entry < stop or touch < end:
-            if touch == end or (entry < stop and tensor[entry] < touches.tensor[touch]):
+            if touch == end or (entry < stop and tensor[entry] < touched[touch]):
                 tensor[at], part[at] = tensor[entry], part[entry]
                 entry += 1
             else:
-                tensor[at], part[at] = touches.tensor[touch], 1
-                if entry < stop and tensor[entry] == touches.tensor[touch]:
+                tensor[at], part[at] = touched[touch], 1
+                if entry < stop and tensor[entry] == touched[touch]:
                     part[at] += part[entry]
                     entry += 1
                 touch += 1
             # A touch set that is complete now has left the border: its entry is overwritten.
-            at += part[at] < touches.size[tensor[at]]
+            at += part[at] < size[tensor[at]]
         begin[i + 1] = at
     return begin, tensor[: begin[-1]].copy(), part[: begin[-1]].copy()
-
-
-@compile_once(nogil=True)
-def enlarge(values: Int32, room: int) -> Int32:
-    """Copy values to a longer array."""
-    longer = np.empty(room, np.int32)
-    longer[: len(values)] = values
-    return longer

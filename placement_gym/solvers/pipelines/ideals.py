@@ -84,13 +84,8 @@ def grow_ideals(
 ) -> tuple[NDArray[np.uint64], Int32, Int32, IntArray]:
     """Add to each ideal every node behind its last one whose predecessors it contains.
 
-    Args:
-        begin: (n + 1,) where each node's predecessors begin in ``needs``.
-        needs: (n_edges,) predecessors, nodes in topological order.
-        max_ideals: Where to stop, with a zero as the last offset.
-
-    Returns:
-        ``words``, ``smaller``, ``last`` and ``offsets`` of ``Ideals``.
+    These are in ``needs`` from (n + 1,) ``begin`` on. Returns ``words``, ``smaller``, ``last`` and
+    ``offsets`` of ``Ideals``; the last offset is zero if there are more than ``max_ideals``.
     """
     n = len(begin) - 1
     words = np.zeros((max_ideals, (n + 63) // 64), np.uint64)
@@ -105,7 +100,6 @@ def grow_ideals(
             for node in range(last[ideal] + 1, n):
                 if not contains(words, ideal, needs, begin[node], begin[node + 1]):
                     continue
-                # The last offset stays zero, which tells the caller that there are more.
                 if count == max_ideals:
                     return words, smaller, last, offsets
                 words[count] = words[ideal]

@@ -8,14 +8,14 @@ exponential in the graph's width; over the prefixes of one topological order it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
+from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable, Semantics
 from placement_gym.schedules import Simulator
@@ -81,9 +81,6 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
     """Search; and again below the load that was found, while some times are far above it.
 
     The search subtracts sums of times, which large ones leave without the digits of small ones.
-
-    Raises:
-        ValueError: There is no split.
     """
     while True:
         split = solve(search)
@@ -94,22 +91,15 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
             load_ms = find_largest_load_ms(search.problem, search.costs, split.device)
         below = search.below(load_ms)
         if below is None:
-            check_pools(search.problem, split)
-            return split
+            break
         search = below
-
-
-def check_pools(problem: Problem, split: Split) -> None:
-    """Raise a ``UserError`` if devices that share memory hold too much.
-
-    The search keeps each one's own limit alone; a split that fits nevertheless is the best one.
-    """
-    excess = problem.infeasibility(split.device) if problem.tight_pools else ""
-    if excess:
+    # The search keeps each device's own limit alone; a split that fits pools nevertheless is best.
+    if search.problem.tight_pools and (excess := search.problem.infeasibility(split.device)):
         raise UserError(
             f"the best contiguous split by each device's own limit does not fit: {excess}; "
             "max_load with contiguous=True keeps the limits of pools"
         )
+    return split
 
 
 def find_linear(search: SplitSearch) -> Split:
@@ -130,16 +120,7 @@ def find_exact(search: SplitSearch) -> Split:
     except TooManyIdealsError:
         if not joined.any():
             raise
-    return solve_merged(search, merged, joined)
-
-
-def solve_merged(search: SplitSearch, merged: Forward, joined: BoolArray) -> Split:
-    """The best split under memory limits if leaves have joined their neighbours.
-
-    Raises:
-        TooManyIdealsError: A split would be better if these leaves had no bytes.
-    """
-    held_bytes = search.problem.unit_bytes
+    # Under memory limits, that leaves joined their neighbours must not have lost anything.
     split = search.exact(merged, held_bytes)
     weightless = search.exact(merged, np.where(joined, 0.0, held_bytes))
     if weightless.load_ms < split.load_ms * (1.0 - ROUNDING):
@@ -172,9 +153,6 @@ class Split(NamedTuple):
 
     load_ms: float  # its largest load; infinite if none is known
     device: IntArray  # (n_units,) device of each unit; empty if no split is known
-
-
-NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -221,20 +199,13 @@ class SplitSearch:
         if len(ideals) <= FEW_IDEALS:
             return self.best(forward, ideals, held_bytes)
         start = self.linear(forward, held_bytes)
-        for cutoff_ms in self.cutoffs(start):
+        # Splits below the one that is known are looked for, or below guesses until one is found.
+        guesses = [*(guess * float(self.prices[1].sum()) for guess in GUESSES), np.inf]
+        for cutoff_ms in [start.load_ms] if np.isfinite(start.load_ms) else guesses:
             split = self.best(forward, ideals, held_bytes, cutoff_ms)
             if split.load_ms < cutoff_ms:
                 return split
         return start
-
-    def cutoffs(self, start: Split) -> Iterator[float]:
-        """Loads below which splits are looked for, until one is found."""
-        if np.isfinite(start.load_ms):
-            yield start.load_ms
-            return
-        for guess in GUESSES:
-            yield guess * float(self.prices[1].sum())
-        yield np.inf
 
     def best(
         self, forward: Forward, ideals: Ideals, held_bytes: FloatArray, cutoff_ms: float = np.inf
@@ -242,9 +213,6 @@ class SplitSearch:
         """The best split among chains of a graph's ideals whose load is below a cut-off.
 
         Units have (n_units,) bytes, which leaves may be without.
-
-        Raises:
-            PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         """
         # all arrays but the borders
         n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
@@ -285,7 +253,7 @@ class SplitSearch:
         ideal, state = len(ideals) - 1, int(chains.best[-1].argmin())
         load_ms = float(chains.best[ideal, state])
         if not np.isfinite(load_ms):
-            return NO_SPLIT
+            return Split(np.inf, np.empty(0, dtype=np.int64))
         device = np.empty(self.problem.n_units, dtype=np.int64)
         inside = ideals.nodes(ideal)
         while ideal:
@@ -301,15 +269,9 @@ def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatAr
     """Price a millisecond of each kind of device, and the work of each unit by the cheapest kind.
 
     For any prices, work of some units cannot exceed the largest load times the price of all devices
-    that share it. These prices, an optimal dual solution of the load that divided units
-    would give, make that tightest for all units and devices.
-
-    Args:
-        ms: (n_units, n_kinds) times, infinite where the kind does not support the unit.
-        counts: (n_kinds,) number of devices; their prices add up to 1.
-
-    Returns:
-        (n_kinds,) prices; (n_units,) priced work.
+    that share it. These prices, an optimal dual solution of the load that divided units would give,
+    make that tightest for all units and devices. Those of (n_kinds,) ``counts`` of devices add up
+    to 1; (n_units, n_kinds) times are infinite where the kind does not support the unit.
     """
     program = Linear()
     price = program.variables(len(counts))

@@ -19,14 +19,16 @@ from placement_gym.solvers import (
     Solution,
     Solver,
     Tasks,
+    add_placement,
     interchangeable_devices,
-    limit_memory,
     mean_load_ms,
     minimize,
     reaches,
-    read_assignment,
 )
 from placement_gym.solvers.pipelines import Forward, find_largest_load_ms
+
+MIN_POSITIVE_MS = np.finfo(np.float64).tiny
+"""In place of a largest time of zero, by which others are divided."""
 
 
 def max_load(
@@ -66,7 +68,7 @@ def max_load(
     result = minimize(program, max(end - now_s(), 0.1), begin)
     best = start
     if result.values is not None:
-        assignment = read_assignment(result.values, x)
+        assignment = result.values[x].argmax(axis=1)
         load_ms = find_largest_load_ms(problem, costs, assignment)
         if load_ms < best_ms and not problem.infeasibility(assignment):
             best, best_ms = assignment, load_ms
@@ -75,15 +77,10 @@ def max_load(
 
 
 def require_contiguous(program: Linear, x: IntArray, forward: Forward) -> None:
-    """Require that no path leaves a device and returns to it.
+    """Require that no path leaves a device and returns to it; a node's units are on one device.
 
     ``before`` marks nodes from which some path leads to the device. An edge that leaves the device
     must not lead to such a node.
-
-    Args:
-        program: What rows are added to.
-        x: (n_units, n_devices) columns that place a unit.
-        forward: The graph of paths; units of a node are on one device.
     """
     first = np.unique(forward.node, return_index=True)[1]
     program.require((x, 1.0), (x[first[forward.node]], -1.0), rows=x.size, low=0.0)
@@ -97,24 +94,12 @@ def require_contiguous(program: Linear, x: IntArray, forward: Forward) -> None:
 
 
 def sort_alike(assignment: IntArray, kinds: list[list[int]], unit_ms: FloatArray) -> IntArray:
-    """(n_units,) the same assignment with devices of a kind exchanged, more work first.
-
-    Args:
-        assignment: (n_units,) devices.
-        kinds: Devices of each kind.
-        unit_ms: (n_units, n_devices) times.
-    """
-    work = np.bincount(
-        assignment, unit_ms[np.arange(len(assignment)), assignment], unit_ms.shape[1]
-    )
-    renamed = np.arange(unit_ms.shape[1])
+    """(n_units,) the same assignment with devices of a kind exchanged, more work first."""
+    each_ms, n_devices = unit_ms[np.arange(len(assignment)), assignment], unit_ms.shape[1]
+    work, renamed = np.bincount(assignment, each_ms, n_devices), np.arange(n_devices)
     for alike in kinds:
         renamed[np.array(alike)[np.argsort(-work[alike], kind="stable")]] = alike
     return renamed[assignment]
-
-
-MIN_POSITIVE_MS = np.finfo(np.float64).tiny
-"""In place of a largest time of zero, by which others are divided."""
 
 
 def build_program(
@@ -127,24 +112,22 @@ def build_program(
 ) -> tuple[Linear, IntArray]:
     """Build the program; returns it with the (n_units, n_devices) columns x that place a unit.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        kinds: Devices of each kind, which are interchangeable.
-        lower_ms: A bound.
-        upper_ms: A load that some placement reaches.
-        least_ms: (n_units, n_kinds) least load of a device of a kind that has the unit.
+    Some placement reaches ``upper_ms``; ``least_ms`` is (n_units, n_kinds) the least load of a
+    device of a kind that has the unit.
     """
     tasks = Tasks.from_units(problem.units, costs)
     n, d = problem.n_units, len(problem.devices)
     program = Linear(about_ms=max(lower_ms, mean_load_ms(problem, tasks)))
-    x = program.variables(n, d, upper=problem.possible, whole=True)
+    x = add_placement(program, problem)
     upper_ms = max(upper_ms * (1.0 + ROUNDING), lower_ms)
     largest = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms, in_ms=True)
-    program.require((x, 1.0), rows=n, low=1.0, high=1.0)
-    limit_memory(program, x, problem.unit_bytes, problem.memory)
+    # A device's load is its work, and the tensors that enter or leave it: columns that are 1 then.
+    tensor, maker, reader = tasks.readings
     border_ms = costs.boundary_ms[tasks.tensor]
-    crosses = add_borders(program, x, tasks, border_ms)
+    crosses, paying = program.variables(*border_ms.shape, upper=1.0), border_ms.any(axis=0)
+    program.require_differences(
+        x[maker][:, paying], x[reader][:, paying], crosses[tensor][:, paying]
+    )
     work, transfers = (x.T, tasks.ms.T), (crosses.T, border_ms.T)
     program.require(work, transfers, (np.repeat(largest, d), -1.0), rows=d)
     # Rows of single units: a device that has the unit has at least this load.
@@ -152,72 +135,43 @@ def build_program(
     for kind, devices in enumerate(kinds):
         kind_of[devices] = kind
     program.require((x, least_ms[:, kind_of]), (np.repeat(largest, n), -1.0), rows=n)
-    # Devices of one kind are interchangeable: an order removes mirror images.
+    # Devices of one kind are interchangeable: an order by their work removes mirror images.
     for devices in kinds:
-        for pair in pairwise(devices):
-            require_order(program, x[:, pair].T, tasks.ms[:, pair].T)
+        for one, other in pairwise(devices):
+            work_ms = tasks.ms[:, [one, other]].T
+            first, second = work_ms / max(work_ms.max(), MIN_POSITIVE_MS)
+            program.require((x[:, one], -first), (x[:, other], second), rows=1)
     return program, x
 
 
 def least_loads_of_kinds(
     problem: Problem, costs: CostTable, kinds: list[list[int]], end: float
 ) -> FloatArray:
-    """(n_units, n_kinds) least load of a device of each kind that has the unit, ms."""
-    tasks = Tasks.from_units(problem.units, costs)
-    border_ms = costs.boundary_ms[tasks.tensor]
-    columns = [least_loads(problem, tasks, border_ms[:, first], first, end) for first, *_ in kinds]
-    return np.stack(columns, axis=1)
-
-
-def least_loads(
-    problem: Problem, tasks: Tasks, border_ms: FloatArray, device: int, end: float
-) -> FloatArray:
-    """(n_units,) least time of any set of units that contains each unit, borders included, in ms.
+    """(n_units, n_kinds) least load of a device of each kind that has the unit, ms.
 
     This is a minimum cut: another unit joins the set if its tensors would cost more at the border
     than the unit's own time. Once the time is up, it is a unit's own time.
-
-    Args:
-        problem: Units, devices and support; memory does not matter.
-        tasks: The units.
-        border_ms: (n_tensors,) cost of each tensor that crosses the border.
-        device: The device.
-        end: When to stop, by ``now_s``.
     """
-    possible = problem.possible[:, device]
-    least = np.where(possible, tasks.ms[:, device], 0.0)
-    if not border_ms.any():
-        return least
-    program = Linear()
-    x = program.variables(problem.n_units, cost=least, upper=possible)
-    crosses = program.variables(len(border_ms), cost=border_ms)
+    tasks = Tasks.from_units(problem.units, costs)
     tensor, maker, reader = tasks.readings
-    program.require_differences(x[maker], x[reader], crosses[tensor])
-    solver = Solver(program, program.first_unit_ms, whole=False)
-    for unit in np.flatnonzero(possible):
-        if now_s() > end:
-            break
-        solver.highs.changeColBounds(int(x[unit]), 1.0, 1.0)
-        result = solver.run(end - now_s())
-        if result.proven:
-            least[unit] = max(least[unit], result.bound)
-        solver.highs.changeColBounds(int(x[unit]), 0.0, 1.0)
-    return least
-
-
-def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArray) -> IntArray:
-    """(n_tensors, n_devices) columns that are 1 where a tensor enters or leaves a device."""
-    tensor, maker, reader = tasks.readings
-    crosses = program.variables(*border_ms.shape, upper=1.0)
-    paying = np.flatnonzero(border_ms.any(axis=0))
-    maker_columns, reader_columns, crossing = (
-        block[:, paying] for block in (x[maker], x[reader], crosses[tensor])
-    )
-    program.require_differences(maker_columns, reader_columns, crossing)
-    return crosses
-
-
-def require_order(program: Linear, x: IntArray, work: FloatArray) -> None:
-    """Let the compute of the first of two devices, (2, n_units), be at least the second's."""
-    first, second = work / max(work.max(), MIN_POSITIVE_MS)
-    program.require((x[0], -first), (x[1], second), rows=1)
+    columns = []
+    for device, *_ in kinds:
+        possible, border_ms = problem.possible[:, device], costs.boundary_ms[tasks.tensor, device]
+        least = np.where(possible, tasks.ms[:, device], 0.0)
+        columns.append(least)
+        if not border_ms.any():
+            continue
+        program = Linear()
+        x = program.variables(problem.n_units, cost=least, upper=possible)
+        crosses = program.variables(len(border_ms), cost=border_ms)
+        program.require_differences(x[maker], x[reader], crosses[tensor])
+        solver = Solver(program, whole=False)
+        for unit in np.flatnonzero(possible):
+            if now_s() > end:
+                break
+            solver.highs.changeColBounds(int(x[unit]), 1.0, 1.0)
+            result = solver.run(end - now_s())
+            if result.proven:
+                least[unit] = max(least[unit], result.bound)
+            solver.highs.changeColBounds(int(x[unit]), 0.0, 1.0)
+    return np.stack(columns, axis=1)

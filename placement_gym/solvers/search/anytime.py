@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
@@ -13,14 +12,8 @@ from placement_gym.base import IntArray, UInt8, UserError, now_s, parse_count
 from placement_gym.problem import Problem, assignment_hash, random_blocks
 from placement_gym.problem.costs import CostTable, Semantics, parse_schedule
 from placement_gym.schedules import Simulator, cost_ms
-from placement_gym.solvers import (
-    RepairPrices,
-    merge_submodels,
-    propose_simple,
-    propose_single_devices,
-    repair,
-)
-from placement_gym.solvers.list_policy import propose_lists
+from placement_gym.solvers import merge_submodels, propose_simple, propose_single_devices, repair
+from placement_gym.solvers.list_policy import ListScheduler, propose_lists
 from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import LIST, LOAD, SIMULATED, State
 
@@ -87,6 +80,7 @@ def search(
     seconds: float | None = None,
     evaluations: int | None = None,
     rng: np.random.Generator | None = None,
+    starts: Iterable[IntArray] | None = None,
 ) -> SearchResult:
     """Search for a fast placement until a budget is spent, or nothing new is found.
 
@@ -103,6 +97,8 @@ def search(
             for about 20 s, do not count.
         evaluations: Placements to propose, each the result of the same amount of work.
         rng: Source of all random numbers; None takes seed 0.
+        starts: (n_units,) placements to begin with; None takes list schedules whose weights a
+            trained policy draws.
 
     Raises:
         UserError: Neither budget is given, or the evaluations are not a whole number above 0.
@@ -114,14 +110,12 @@ def search(
         evaluations = parse_count("evaluations", evaluations, 1)
     semantics = schedule if isinstance(schedule, Semantics) else parse_schedule(schedule, "latency")
     rng = np.random.default_rng(0) if rng is None else rng
-    found = AnytimeSearch(problem, Simulator(problem.units, costs, semantics), rng)
+    found = AnytimeSearch(problem, Simulator(problem.units, costs, semantics), rng, starts)
     end = np.inf if seconds is None else began + seconds
     for _ in found.propose(end):
         if found.proposed == evaluations:
             break
-    place = found.best.place.astype(np.int64)
-    if problem.max_submodels is not None:
-        place = found.merge_best()
+    place = found.merge_best()
     ms = cost_ms(problem, found.chains.simulator, place.astype(np.uint8))
     return SearchResult(place, ms, found.proposed, now_s() - began)
 
@@ -129,26 +123,32 @@ def search(
 class AnytimeSearch:
     """Proposes placements, better ones as time continues.
 
-    The first placements are list schedules whose weights a trained policy draws, and random ones.
-    Others are built one unit after another, with random tastes and prices of memory, or are random
-    blocks, repaired. Chains of moves start from these, from the best so far and from crosses
-    of two of these, in brackets: after each rung the better half continues, colder and longer. Each
-    bracket is twice as long as the one before: whatever the budget, a fair share of it is spent on
-    one long chain.
+    The first placements are ``starts``, and simple ones. Others are built one unit after another,
+    with random tastes and prices of memory, or are random blocks, repaired. Chains of moves start
+    from these, from the best so far and from crosses of two of these, in brackets: after each rung
+    the better half continues, colder and longer. Each bracket is twice as long as the one before:
+    whatever the budget, a fair share of it is spent on one long chain.
 
     Args:
         problem: Units, devices and limits.
         simulator: What a placement costs.
         rng: Source of all random numbers.
+        starts: See ``search``.
 
     Attributes:
         best: The cheapest placement so far.
         proposed: How many placements it has proposed.
     """
 
-    def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
-        self.problem, self.rng = problem, rng
-        self.chains = Chains(problem, simulator, rng)
+    def __init__(
+        self,
+        problem: Problem,
+        simulator: Simulator,
+        rng: np.random.Generator,
+        starts: Iterable[IntArray] | None = None,
+    ) -> None:
+        self.problem, self.rng, self.starts = problem, rng, starts
+        self.chains, self.lists = Chains(problem, simulator, rng), ListScheduler(problem, simulator)
         reference = problem.single(problem.reference_device).astype(np.uint8)
         self.best = Elite(np.inf, reference, 0.0, -1.0)
         self.elites: list[Elite] = []
@@ -190,17 +190,16 @@ class AnytimeSearch:
         return None
 
     def merge_best(self) -> IntArray:
-        """The cheapest of the elites after each has as few submodels as allowed."""
-        problem, simulator = self.problem, self.chains.simulator
-        places = [one.place.astype(np.int64) for one in (self.best, *self.elites)]
-        merged = [merge_submodels(problem, simulator, place) for place in places]
-        costs = [cost_ms(problem, simulator, place.astype(np.uint8)) for place in merged]
-        return merged[int(np.argmin(costs))]
+        """The cheapest placement; of the elites after each has as few submodels as allowed."""
+        if self.problem.max_submodels is None:
+            return self.best.place.astype(np.int64)
+        places = np.stack([one.place for one in (self.best, *self.elites)])
+        return self.lists.compare(places, 1)[0][0].astype(np.int64)
 
     def advance_chains(self) -> Iterator[tuple[State, int]]:
         """Yield advanced chains with the work spent, indefinitely."""
-        listed = propose_lists(self.problem, self.chains.simulator, self.rng)
-        for place in chain(listed, self.propose_simple()):
+        starts = propose_lists(self.lists, self.rng) if self.starts is None else self.starts
+        for place in chain(starts, self.propose_simple()):
             yield self.chains.start(place), self.move_work
         for _ in range(SAMPLES):
             yield self.start_anywhere(), 3 * self.move_work
@@ -224,12 +223,7 @@ class AnytimeSearch:
         """(k, n_units) placements where what is not supported or does not fit is elsewhere."""
         if not self.chains.limited:
             return np.stack([self.problem.move_unsupported(place) for place in places])
-        return repair(self.problem, places, self.prices)
-
-    @cached_property
-    def prices(self) -> RepairPrices:
-        """Costs that a repair minimises."""
-        return RepairPrices.from_costs(self.problem, self.chains.simulator.costs)
+        return repair(self.problem, places, self.lists.prices)
 
     def start_line(self) -> State:
         """A chain that begins a line: at a cross of two elites, or anywhere."""
@@ -254,7 +248,8 @@ class AnytimeSearch:
 
     def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
         """Yield chains while they continue, the better half of them from rung to rung."""
-        states = [self.chains.resume(elite) for elite in self.elites[:RETURNING]]
+        returning = self.elites[:RETURNING]
+        states = [self.chains.start(elite.place, elite.price, elite.line) for elite in returning]
         while len(states) < CHAINS:
             states.append(self.start_line())
             yield states[-1], 3 * self.move_work

@@ -1,6 +1,4 @@
-"""Chains of moves under the model of a schedule: annealing, whose random moves are accepted if they
-cost less, or with a probability that falls.
-"""
+"""Chains of random moves: cheaper ones are accepted, others with a probability that falls."""
 
 from __future__ import annotations
 
@@ -62,15 +60,8 @@ def advance_list(
 ) -> None:
     """Make moves under a list schedule; the state ends at the last placement, the cheapest is kept.
 
-    Args:
-        model: Operators, of kind ``LIST``.
-        layout: Units.
-        state: Has been estimated.
-        rng: Source of random numbers.
-        n_moves: Number of moves.
-        heat: First and last temperature, as a share of the cost.
-        shares: (n_kinds,) cumulative probabilities of kinds.
-        counts: (n_kinds, 2) gets tries and gains of each kind.
+    ``heat`` is the first and last temperature, as a share of the cost; ``shares`` and ``counts``,
+    which also gets gains, are those of ``propose``.
     """
     scalars, finish, free = state.scalars, state.finish, state.free
     kept, kept_free = state.kept, state.kept_free
@@ -225,46 +216,32 @@ LEAST_MS = 1e-100
 """Least cost to which a gain is compared."""
 
 
-class MoveKinds:
-    """Shares of the kinds of move: those that gain more in their time are tried more often."""
+class Elite(NamedTuple):
+    """A placement to which the search may return."""
 
-    def __init__(self) -> None:
-        self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
-        self.cumulative = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
-
-    def learn(self, counts: FloatArray) -> None:
-        """Take in what (n_kinds, 2) tries and gains were."""
-        self.gains = FADING * self.gains + counts[:, GAIN]
-        self.times = FADING * self.times + counts[:, TRIES] * COSTS
-        rate = self.gains / self.times
-        shares = LEAST_SHARE + (1.0 - LEAST_SHARE * N_KINDS) * rate / rate.sum()
-        self.cumulative = np.cumsum(shares)
+    ms: float  # what it costs
+    place: UInt8  # (n_units,) uint8 devices
+    price: float  # of memory, with which it was built
+    line: float  # number of the chain that began the line of chains it comes from
 
 
 class Chains:
-    """Makes chains of moves, and continues them.
-
-    Args:
-        problem: Units, devices and limits.
-        simulator: What a placement costs.
-        rng: Source of all random numbers.
-    """
+    """Makes chains of moves, and continues them."""
 
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
         self.limited = simulator.semantics.limits_weights and problem.limited
         self.model = Model.from_simulator(simulator)
         self.layout = Layout.from_problem(problem, self.model, self.limited)
-        self.kinds = MoveKinds()
         self.lines = count()
+        # of each kind of move what it gained and its time, and cumulative probabilities
+        self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
+        self.shares = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
 
-    def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
-        """A chain at an (n_units,) placement, which is its best one if it keeps the limits.
-
-        Args:
-            place: Devices.
-            price: Of memory, as in ``State``.
-        """
+    def start(
+        self, place: IntArray | UInt8, price: float = 0.0, line: float | None = None
+    ) -> State:
+        """A chain at an (n_units,) placement, which is its best one if it keeps the limits."""
         state = make_state(self.model, self.layout, place, price)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
@@ -275,13 +252,7 @@ class Chains:
         over = np.maximum(state.used - self.layout.limit, 0.0).sum()
         state.scalars.now_ms, state.scalars.over_bytes = cost, over
         state.scalars.best_ms = np.inf if over else cost
-        state.scalars.line = next(self.lines)
-        return state
-
-    def resume(self, elite: Elite) -> State:
-        """A chain at the placement of an elite, whose line it continues."""
-        state = self.start(elite.place, elite.price)
-        state.scalars.line = elite.line
+        state.scalars.line = next(self.lines) if line is None else line
         return state
 
     def cross(self, one: Elite, other: Elite) -> State:
@@ -310,19 +281,24 @@ class Chains:
             self.anneal_simulated(state, n_moves, heat, counts)
         else:
             advance = advance_list if self.model.kind == LIST else advance_sums
-            model, layout, shares = self.model, self.layout, self.kinds.cumulative
-            advance(model, layout, state, self.rng, n_moves, heat, shares, counts)
+            model, layout = self.model, self.layout
+            advance(model, layout, state, self.rng, n_moves, heat, self.shares, counts)
+        # kinds that gain more in their time are tried more often
         counts[:, GAIN] /= max(float(state.scalars.best_ms), LEAST_MS)
-        self.kinds.learn(counts)
+        self.gains = FADING * self.gains + counts[:, GAIN]
+        self.times = FADING * self.times + counts[:, TRIES] * COSTS
+        rate = self.gains / self.times
+        shares = LEAST_SHARE + (1.0 - LEAST_SHARE * N_KINDS) * rate / rate.sum()
+        self.shares = np.cumsum(shares)
 
     def anneal_simulated(
         self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
     ) -> None:
         """Continue a chain each of whose moves is simulated from the beginning."""
         hot, cold = heat
-        model, layout, shares = self.model, self.layout, self.kinds.cumulative
+        model, layout = self.model, self.layout
         for k in range(n_moves):
-            n_moved, kind, freed = propose(model, layout, state, self.rng, shares, counts)
+            n_moved, kind, freed = propose(model, layout, state, self.rng, self.shares, counts)
             if freed >= 0:
                 n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
             if not n_moved:
@@ -340,12 +316,3 @@ class Chains:
                     state.best[:] = state.place
             else:
                 undo(layout, state, n_moved)
-
-
-class Elite(NamedTuple):
-    """A placement to which the search may return."""
-
-    ms: float  # what it costs
-    place: UInt8  # (n_units,) uint8 devices
-    price: float  # of memory, with which it was built
-    line: float  # number of the chain that began the line of chains it comes from

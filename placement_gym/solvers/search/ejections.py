@@ -91,16 +91,8 @@ def keep_limits(
 ) -> tuple[int, float]:
     """Let other units make room for those of a move, or refuse it.
 
-    Args:
-        kind_of_model: If it is ``SIMULATED``, no limit is exceeded.
-        layout: Units.
-        state: ``moved`` and ``was`` list the units; their operators are not moved yet.
-        rng: Source of random numbers.
-        n_moved: How many units were moved.
-        freed: The device that the move has freed.
-
-    Returns:
-        How many units were moved in all, 0 if the move is refused; and bytes above limits.
+    Where moves are simulated, no limit is exceeded. Returns how many units were moved in all, 0 if
+    the move is refused, whose operators do not follow yet; and bytes above limits.
     """
     most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
     n_moved = make_room(layout, state, rng, n_moved, freed, most)

@@ -22,15 +22,9 @@ def run_until_same(
 ) -> int:
     """Compute ``finish`` and ``free`` from an operator on, until nothing differs from ``kept``.
 
-    Args:
-        model: Operators, of kind ``LIST``.
-        state: All operators before ``begin`` have finish times.
-        begin: Operator.
-        reach: The last reader of what finishes at another time than before.
-        device_free: (n_devices,) ms from which devices are free before ``begin``; changes.
-
-    Returns:
-        The first operator whose finish time was not computed.
+    The operators before it have run, and devices are free from ``device_free`` on; ``reach`` is the
+    last reader of what finishes at another time than before. Returns the first operator whose
+    finish time was not computed.
     """
     unit_ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
@@ -71,11 +65,8 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
 def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     """Compute ``tail`` and ``after`` from an operator back, until nothing changes.
 
-    Args:
-        model: Operators, of kind ``LIST``.
-        state: A placement whose tails after ``last`` are right.
-        last: Operator.
-        reach: The first operator whose tail may change whatever the others' do.
+    The tails after it are right; ``reach`` is the first operator whose tail may change whatever the
+    others' do.
     """
     unit_ms, first, maker, on = model.ms, model.first, model.maker, state.on
     first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
@@ -141,9 +132,8 @@ def run_span(
 ) -> tuple[bool, int, int]:
     """Run the operators from the first to the last that moved, until it must end too late.
 
-    Returns:
-        Whether it may end within the limit; the first operator that was not run; and the last
-        reader of what changes.
+    Returns whether it may end within the limit; the first operator that was not run; and the last
+    reader of what changes.
     """
     ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     unit, transfer_ms, last_reader, on = model.unit, model.transfer_ms, model.last_reader, state.on

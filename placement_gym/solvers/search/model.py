@@ -1,4 +1,7 @@
-"""The search's view of a problem: operators in the order of a schedule, and units that move."""
+"""The search's view of a problem: operators in the order of a schedule, and units that move.
+
+Clusters are linked units of every size: pairs of units, pairs of these, and so on.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32
+from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32, kernel
 from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, uint32
+from placement_gym.solvers import longest_after_ms
 from placement_gym.solvers.list_policy import is_exact
-from placement_gym.solvers.search.clusters import make_clusters
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
 """Estimates of a placement: by a list schedule, a sum or loads, which are updated for every move;
 or by the simulator from the beginning."""
+BLOCK = 32
+"""Operators between two positions from which a list schedule can continue."""
+FEWEST = 4
+"""Least number of clusters on a level."""
+LEAST_MERGED = 0.05
+"""Share of clusters that a level has to merge; the levels end where it would merge fewer."""
 
 
 class Model(Struct):
@@ -41,9 +50,11 @@ class Model(Struct):
     @classmethod
     def from_simulator(cls, simulator: Simulator, kind: int | None = None) -> Model:
         """Make the model of what a simulator computes; ``kind`` is by default the exact one."""
-        program = simulator.program
-        n = len(program.unit)
-        listed = simulator.semantics.schedule == "list"
+        program, schedule = simulator.program, simulator.semantics.schedule
+        if kind is None:
+            exact = {"serial": SERIAL, "load": LOAD, "list": LIST}
+            kind = exact[schedule] if is_exact(simulator) else SIMULATED
+        n, listed = len(program.unit), schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
         position = np.argsort(order)
         # tensors by their makers, and readings by tensor
@@ -64,8 +75,8 @@ class Model(Struct):
         last_reader = np.zeros(n, np.int64)
         np.maximum.at(last_reader, source[tensor], reader)
         return cls(
-            kind=choose_kind(simulator) if kind is None else kind,
-            overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
+            kind=kind,
+            overlaps=schedule in ("list", "event", "calls"),
             unit=uint32(program.unit[order]),
             ms=ms,
             mean_ms=mean_ms,
@@ -79,26 +90,9 @@ class Model(Struct):
             transfer_ms=program.transfer_ms[tensors],
             boundary_ms=program.boundary_ms[tensors],
             last_reader=uint32(last_reader),
-            tail_ms=compute_tails(ms.min(axis=1), maker, np.repeat(np.arange(n), np.diff(first))),
+            tail_ms=longest_after_ms(ms.min(axis=1), maker, reader[by_reader]),
             gap_ms=simulator.gaps_ms[0],
         )
-
-
-def choose_kind(simulator: Simulator) -> int:
-    """The estimate that is exact for a simulator's semantics and costs."""
-    if not is_exact(simulator):
-        return SIMULATED
-    return {"serial": SERIAL, "load": LOAD, "list": LIST}[simulator.semantics.schedule]
-
-
-def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> FloatArray:
-    """(n,) longest path of least times that begins after each operator, transfers ignored."""
-    times: list[float] = least_ms.tolist()
-    tails = [0.0] * len(times)
-    order = np.argsort(-reader, kind="stable")
-    for i, j in zip(maker[order].tolist(), reader[order].tolist(), strict=True):
-        tails[i] = max(tails[i], times[j] + tails[j])
-    return np.array(tails)
 
 
 class Layout(Struct):
@@ -146,7 +140,7 @@ class Layout(Struct):
         # limits that count
         limits, size = problem.memory.limits_bytes, problem.unit_bytes
         tight = np.flatnonzero(np.isfinite(limits) & limited)
-        clusters = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
+        nested, begin, end = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
         return cls(
             first_op=uint32(first_op),
             ops=uint32(ops),
@@ -161,26 +155,81 @@ class Layout(Struct):
             member=(problem.memory.of_device == tight[:, None]).astype(np.float64),
             limit=limits[tight],
             gain=float(np.ptp(unit_ms, axis=1).sum() / max(size.sum(), 1.0)),
-            nested=clusters.order,
-            first_nested=clusters.begin,
-            last_nested=clusters.end,
+            nested=nested,
+            first_nested=begin,
+            last_nested=end,
         )
 
 
-SCALARS = np.dtype(
-    [
-        ("now_ms", np.float64),
-        ("best_ms", np.float64),
-        ("price", np.float64),
-        ("over_bytes", np.float64),
-        ("penalty_ms", np.float64),
-        ("rounding_ms", np.float64),
-        ("line", np.float64),
-        ("n_moves", np.int64),
-        ("n_critical", np.int64),
-        ("n_updates", np.int64),
-    ]
-)
+def make_clusters(
+    first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArray
+) -> tuple[UInt32, UInt32, UInt32]:
+    """Merge clusters in pairs, level after level: those with long transfers for their own times.
+
+    Links are those of ``Layout``, as is what is returned: ``nested``, ``first_nested`` and
+    ``last_nested``. (n_units,) times ``ms`` keep clusters of a level alike.
+    """
+    n_units = len(ms)
+    cluster, levels = np.arange(n_units), [np.arange(n_units)]
+    own, other = np.repeat(cluster, np.diff(first)), link.astype(np.int64)
+    while True:
+        # a link counts for more where it is long for the times at its ends; without the mean, units
+        # that cost nothing would all join one cluster
+        heavy = ms + ms.mean() + 1e-100
+        begins = np.searchsorted(own, np.arange(len(ms) + 1))
+        merged = match(begins, other, link_ms / np.sqrt(heavy[own] * heavy[other]))
+        # a level that merges hardly anything, or leaves too few clusters, would be no other move
+        n_now = int(merged.max()) + 1
+        if n_now > (1.0 - LEAST_MERGED) * len(ms) or n_now < FEWEST:
+            break
+        # the merged clusters are the nodes of the next level
+        cluster, ms = merged[cluster], np.bincount(merged, weights=ms).astype(np.float64)
+        levels.append(cluster)
+        # links within a cluster end, and parallel ones are one
+        pairs, which = np.unique(merged[own] * n_now + merged[other], return_inverse=True)
+        own, other = np.divmod(pairs, n_now)
+        link_ms = np.bincount(which, weights=link_ms).astype(np.float64)
+        apart = own != other
+        own, other, link_ms = own[apart], other[apart], link_ms[apart]
+    order = np.lexsort(levels)
+    # where each unit's cluster begins and ends in an order that has them in one piece
+    bounds, position = [], np.argsort(order)
+    for cluster in levels[1:]:
+        sizes = np.bincount(cluster)
+        begin = np.full(len(sizes), n_units)
+        np.minimum.at(begin, cluster, position)
+        bounds.append((begin[cluster], (begin + sizes)[cluster]))
+    begin, end = np.array(bounds).reshape(-1, 2, n_units).swapaxes(0, 1)
+    return uint32(order), uint32(begin), uint32(end)
+
+
+@kernel
+def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
+    """(n,) number of the pair of each node, or of the node that found no partner.
+
+    Each node in turn takes the free neighbour of the highest score.
+    """
+    n = len(first) - 1
+    pair = np.full(n, -1, np.int64)
+    n_pairs = 0
+    for u in range(n):
+        # a node that an earlier one has taken is in a pair already
+        if pair[u] >= 0:
+            continue
+        partner, highest = -1, 0.0
+        for k in range(first[u], first[u + 1]):
+            if pair[other[k]] < 0 and other[k] != u and score[k] > highest:
+                partner, highest = other[k], score[k]
+        pair[u] = n_pairs
+        if partner >= 0:
+            pair[partner] = n_pairs
+        n_pairs += 1
+    return pair
+
+
+NUMBERS = ("now_ms", "best_ms", "price", "over_bytes", "penalty_ms", "rounding_ms", "line")
+COUNTS = ("n_moves", "n_critical", "n_updates")
+SCALARS = np.dtype([(name, np.float64) for name in NUMBERS] + [(name, np.int64) for name in COUNTS])
 """Numbers of a state that change: what the placement and the best one cost; the price of memory as
 a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; how much of the
 loads may be rounding; the line of the chain (see ``Elite``); moves that were proposed, units in
@@ -218,10 +267,6 @@ class State(Struct):
     critical: Int32  # (n_units,) int32 units of longest chains of a list schedule
     best: UInt8  # (n_units,) uint8 the cheapest placement so far
     scalars: Any  # a record of ``SCALARS``
-
-
-BLOCK = 32
-"""Operators between two positions from which a list schedule can continue."""
 
 
 def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: float = 0.0) -> State:

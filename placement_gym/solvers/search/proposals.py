@@ -23,7 +23,7 @@ from placement_gym.solvers.search.rebuild import rebuild
 UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 """Kinds of move: a unit; a run of consecutive units of one device, or one end of it; a stretch of
 the order; a unit and linked units around it; two units that change places; a stretch that is
-placed again, one unit after another; a cluster of linked units, see ``clusters``."""
+placed again, one unit after another; a cluster of linked units, see ``make_clusters``."""
 N_KINDS = 7
 NEITHER = 3
 """Side of a run: 0 is what precedes a unit, 1 what follows, 2 both."""
@@ -55,19 +55,11 @@ def propose(
     shares: FloatArray,
     counts: FloatArray,
 ) -> tuple[int, int, int]:
-    """Move some units, whatever the limits.
+    """Move some units, whatever the limits; their operators do not follow yet.
 
-    Args:
-        model: Operators.
-        layout: Units.
-        state: ``moved`` and ``was`` will list the units; their operators are not moved yet.
-        rng: Source of random numbers.
-        shares: (n_kinds,) cumulative probabilities of kinds.
-        counts: (n_kinds, 2) gets the try.
-
-    Returns:
-        How many units were moved; the kind of the move; and the device that the first of them
-        left, -1 if there is no move.
+    Kinds have (n_kinds,) cumulative probabilities ``shares``; ``counts``, (n_kinds, 2), gets the
+    try. Returns how many units were moved, which ``moved`` and ``was`` list; the kind of the move;
+    and the device that the first of them left, -1 if there is no move.
     """
     place, scalars, n_devices = state.place, state.scalars, model.ms.shape[1]
     scalars.n_moves += 1

@@ -23,19 +23,9 @@ def rebuild(
 
     Where operators take turns, they go where they and their readings cost least. A byte of a
     limited device has a price, and devices have random tastes, constant over runs of operators, so
-    that repeated calls differ.
-
-    Args:
-        model: Operators.
-        layout: Units.
-        state: At the placement that changes.
-        rng: Source of random numbers.
-        begin: First unit in ``Layout.order``.
-        length: Number of units.
-
-    Returns:
-        How many units are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
-        room; then nothing has changed.
+    that repeated calls differ. Returns how many units, of which the first is at ``begin`` in
+    ``Layout.order``, are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
+    room; then nothing has changed.
     """
     order, rank, unit = layout.order, layout.rank, model.unit
     first_op, ops, place, taste = layout.first_op, layout.ops, state.place, state.taste

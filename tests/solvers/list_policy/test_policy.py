@@ -27,9 +27,8 @@ from placement_gym.solvers.list_policy import (
     draw_actions,
     propose_lists,
 )
-from placement_gym.solvers.list_policy.list_problem import ListProblem
+from placement_gym.solvers.list_policy.list_problem import STATISTICS, ListProblem, add_up_times
 from placement_gym.solvers.list_policy.policy import SHIPPED
-from placement_gym.solvers.list_policy.statistics import STATISTICS, add_up_times
 
 PROBLEMS = range(500, 580)
 
@@ -132,7 +131,7 @@ def test_the_most_likely_action_comes_first(name: str) -> None:
 @pytest.mark.parametrize("seed", range(20_000, 20_004))
 def test_starts_of_a_search_are_feasible(seed: int) -> None:
     problem = StreamProblem(make_problem(seed), {})
-    starts = [*propose_lists(problem.problem, problem.simulator, np.random.default_rng(0))]
+    starts = [*propose_lists(problem.scheduler, np.random.default_rng(0))]
     costs = [cost_ms(problem.problem, problem.simulator, one.astype(np.uint8)) for one in starts]
     assert 1 <= len(costs) <= 3
     assert np.isfinite(costs).all()

@@ -1,4 +1,3 @@
-# White-box tests of solvers.programs
 """The path-load program lies below every placement of every overlapping schedule."""
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from published_workloads import DATA
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.envs import placement_env
 from placement_gym.problem.costs import Semantics
-from placement_gym.solvers import CuttingPlaneSolver, Tasks
-from placement_gym.solvers.programs import LoadCuts, PathProgram, tighten
-from placement_gym.solvers.programs.path_load import solve
+from placement_gym.solvers import Solver, Tasks
+from placement_gym.solvers.programs import LoadCuts, PathProgram, solve_path_load, tighten
 
 EXACT = 1.0 + 1e-6
 
@@ -24,7 +22,7 @@ def divided_ms(backend: SimulatedBackend) -> float:
     """The bound with units that may be divided."""
     tasks = Tasks.from_operators(backend.problem.units, backend.costs)
     built = PathProgram.build(backend.problem, tasks, whole=False)
-    _, found = tighten(CuttingPlaneSolver(built.program), LoadCuts(built), np.inf)
+    _, found = tighten(Solver(built.program, whole=False), LoadCuts(built), np.inf)
     return found.bound
 
 
@@ -33,7 +31,7 @@ def divided_ms(backend: SimulatedBackend) -> float:
 def test_no_placement_is_below_the_bounds(seed: int, semantics: Semantics) -> None:
     backend = drawn(seed, semantics)
     divided = divided_ms(backend)
-    whole = solve(backend.problem, backend.costs)
+    whole = solve_path_load(backend.problem, backend.costs)
     least = find_least_ms(backend)
     assert 0.0 < divided <= whole.bound_ms * EXACT
     assert whole.bound_ms <= least * EXACT
@@ -51,4 +49,4 @@ def test_the_solver_does_not_miss_a_placement() -> None:
     }
     env = placement_env(gym.make("DevicePlacementSim-v0", **problem, observe_graph=False))
     limits = {"time_limit_s": 2.0, "upper_ms": 511.0}
-    assert solve(env.problem, env.cost_table(), **limits).bound_ms < 486.729
+    assert solve_path_load(env.problem, env.cost_table(), **limits).bound_ms < 486.729

@@ -11,7 +11,7 @@ from placement_gym.envs import placement_env
 from placement_gym.problem.costs import PRESETS
 from placement_gym.schedules import Simulator
 from placement_gym.solvers.search.chains import Chains
-from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
+from placement_gym.solvers.search.model import FEWEST, make_clusters, match
 from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose
 
 
@@ -43,15 +43,16 @@ def chain(n: int) -> tuple[np.ndarray, ...]:
 
 
 def members(clusters, level: int, unit: int) -> set[int]:
-    begin, end = clusters.begin[level, unit], clusters.end[level, unit]
-    return set(clusters.order[begin:end].tolist())
+    order, begin, end = clusters
+    return set(order[begin[level, unit] : end[level, unit]].tolist())
 
 
 @pytest.mark.parametrize("n", [8, 33, 200])
 def test_each_level_splits_the_units(n):
     clusters = make_clusters(*chain(n), np.ones(n))
-    assert sorted(clusters.order) == list(range(n))
-    for level in range(len(clusters.begin)):
+    order, begin, _ = clusters
+    assert sorted(order) == list(range(n))
+    for level in range(len(begin)):
         parts = {frozenset(members(clusters, level, unit)) for unit in range(n)}
         assert sum(map(len, parts)) == n
         assert len(parts) >= FEWEST
@@ -60,8 +61,9 @@ def test_each_level_splits_the_units(n):
 
 def test_clusters_of_a_level_are_whole_in_the_next():
     clusters = make_clusters(*chain(100), np.ones(100))
-    assert len(clusters.begin) >= 4
-    for level in range(len(clusters.begin) - 1):
+    n_levels = len(clusters[1])
+    assert n_levels >= 4
+    for level in range(n_levels - 1):
         for unit in range(100):
             assert members(clusters, level, unit) <= members(clusters, level + 1, unit)
 
@@ -74,6 +76,7 @@ def test_a_node_takes_the_free_neighbour_of_the_highest_score():
 
 def test_units_without_links_have_no_clusters():
     nothing = np.zeros(0)
-    clusters = make_clusters(np.zeros(7, np.uint32), nothing.astype(np.uint32), nothing, np.ones(6))
-    assert clusters.begin.shape == (0, 6)
-    assert list(clusters.order) == list(range(6))
+    no_links = np.zeros(7, np.uint32), nothing.astype(np.uint32), nothing
+    order, begin, _ = make_clusters(*no_links, np.ones(6))
+    assert begin.shape == (0, 6)
+    assert list(order) == list(range(6))

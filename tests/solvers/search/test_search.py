@@ -132,6 +132,13 @@ def test_equal_seeds_find_equal_placements_and_others_differ() -> None:
     assert (found[0].assignment == found[1].assignment).all()
 
 
+def test_it_begins_with_the_starts_that_are_given() -> None:
+    backend = large("list")
+    best, least_ms = find(backend, evaluations=30)
+    assert find(backend, seed=1, evaluations=1, starts=[best])[1] <= least_ms
+    assert (find(backend, seed=1, evaluations=1, starts=[])[0] != best).any()
+
+
 @pytest.mark.parametrize("evaluations", [1, 2.0, 17])
 def test_a_budget_of_evaluations_is_kept(evaluations: int) -> None:
     backend = large("list")
