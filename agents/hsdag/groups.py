@@ -167,7 +167,8 @@ class RolloutGroups:
     def encode(self, graphs: GraphBatch, states: States) -> Tensor:
         """(S, N, hidden) embeddings of the states' units by the current weights."""
         z = self.networks.encoder(graphs) if self.stale else self.embed(graphs)
-        return self.networks.shift_embeddings(graphs.pad(z)[states.graph], states.shift)
+        padded = graphs.pad(z).index_select(0, states.graph)
+        return self.networks.shift_embeddings(padded, states.shift)
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:

@@ -118,11 +118,12 @@ class SampledGroups:
         # rows of one state that keep the same edges have the same groups, which are placed once
         groupings = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
         distinct, row = torch.unique(groupings, dim=0, return_inverse=True)
-        which, kept = distinct[:, 0].tolist(), distinct[:, 1:].bool()
-        trees = [self.states.steps[state].tree for state in which]
+        which, kept = distinct[:, 0], distinct[:, 1:].bool()
+        trees = [self.states.steps[state].tree for state in which.tolist()]
         forests = [tree[:, k[: tree.shape[1]]] for tree, k in zip(trees, kept, strict=True)]
-        groups = group_nodes(self.graphs, self.states, which, forests)
-        scores = self.networks(self.z[which], self.states.costs[which], groups)
+        groups = group_nodes(self.graphs, self.states, which.tolist(), forests)
+        z, costs = self.z.index_select(0, which), self.states.costs[which]
+        scores = self.networks(z, costs, groups)
         devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
         if self.mask is not None:
             devices = devices.restricted_to(self.mask)
