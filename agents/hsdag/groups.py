@@ -165,9 +165,10 @@ class RolloutGroups:
         return self.states[keys]
 
     def encode(self, graphs: GraphBatch, states: States) -> Tensor:
-        """(S, N, hidden) embeddings of the states' units by the current weights."""
+        """(S * N, hidden) embeddings of the states' units by the current weights."""
         z = self.networks.encoder(graphs) if self.stale else self.embed(graphs)
-        return self.networks.shift_embeddings(graphs.pad(z)[states.graph], states.shift)
+        padded = graphs.pad(z).index_select(0, states.graph)
+        return self.networks.shift_embeddings(padded, states.shift).flatten(0, 1)
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:

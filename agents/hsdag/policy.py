@@ -66,7 +66,7 @@ class GroupedDevices(UnitCategorical):
 class SampledGroups:
     """A distribution of groups and of their devices; see ``DeviceDistribution``.
 
-    Of B rows about S states with (S, N, hidden) embeddings. A memory has the edges that were kept
+    Of B rows about S states with (S * N, hidden) embeddings. A memory has the edges that were kept
     for each placement, whose likelihood is that of these, by (B,) keys of the states.
     """
 
@@ -87,7 +87,7 @@ class SampledGroups:
         trees = [step.tree for step in states.steps]
         counts = [tree.shape[1] for tree in trees]
         ends = number_over_all(trees, n_slots)
-        scores = torch.split(networks.score_edges(z.flatten(0, 1), ends), counts)
+        scores = torch.split(networks.score_edges(z, ends), counts)
         padded = [pad(score, (0, n_slots - len(score))) for score in scores]
         self.logits = torch.stack(padded) + states.prior[:, None]
         self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
@@ -118,11 +118,13 @@ class SampledGroups:
         # rows of one state that keep the same edges have the same groups, which are placed once
         groupings = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
         distinct, row = torch.unique(groupings, dim=0, return_inverse=True)
-        which, kept = distinct[:, 0].tolist(), distinct[:, 1:].bool()
-        trees = [self.states.steps[state].tree for state in which]
+        which, kept = distinct[:, 0], distinct[:, 1:].bool()
+        trees = [self.states.steps[state].tree for state in which.tolist()]
         forests = [tree[:, k[: tree.shape[1]]] for tree, k in zip(trees, kept, strict=True)]
-        groups = group_nodes(self.graphs, self.states, which, forests)
-        scores = self.networks(self.z[which], self.states.costs[which], groups)
+        groups = group_nodes(self.graphs, self.states, which.tolist(), forests)
+        z = self.z.view(*self.states.mask.shape, -1).index_select(0, which)
+        costs = self.states.costs[which]
+        scores = self.networks(z, costs, groups)
         devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
         if self.mask is not None:
             devices = devices.restricted_to(self.mask)
@@ -204,7 +206,9 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         values = None
         if self.networks.critic is not None:
             state = states.mask.nonzero()[:, 0]
-            values = self.networks.critic(scatter(z[states.mask], state, reduce="mean"))[row]
+            values = self.networks.critic(scatter(z[states.mask.flatten()], state, reduce="mean"))[
+                row
+            ]
         # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
         if self.options.groups and self.options.depth:
             numbers = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]
@@ -212,6 +216,6 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
             return Decision(drawn, values)
         trees = [step.tree for step in states.steps]
         groups = group_nodes(graphs, states, range(len(trees)), trees)
-        logits = self.networks(z, states.costs, groups)
+        logits = self.networks(z.view(*states.mask.shape, -1), states.costs, groups)
         devices = UnitCategorical(logits, groups.decides, groups.leader, groups.allowed, row)
         return Decision(devices, values)
