@@ -171,10 +171,10 @@ def units_grouped_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
     """Runs leave out their pictures, which take longer than they do, but ``with pictures():``."""
-    from placement_gym.view.figures import style
+    from placement_gym.view import figures
 
-    drawing = partial(mock.patch.object, style, "draw_if_possible", style.draw_if_possible)
-    with mock.patch.object(style, "draw_if_possible", return_value=""):
+    drawing = partial(mock.patch.object, figures, "draw_if_possible", figures.draw_if_possible)
+    with mock.patch.object(figures, "draw_if_possible", return_value=""):
         yield drawing
 
 

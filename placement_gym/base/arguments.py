@@ -121,6 +121,7 @@ def suggest_keywords(function: Callable[P, T]) -> Callable[P, T]:
             if name not in keywords:
                 of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
                 near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
+                near = near or f": use {', '.join(sorted(keywords))}"
                 raise KeywordError(
                     f"{function.__qualname__}(): {removal}"
                     if (removal := explain_removal("argument", name))

@@ -131,7 +131,7 @@ def test_masks_show_which_device_runs_which_unit() -> None:
 @pytest.mark.parametrize(
     ("problem", "reason", "cost"),
     [
-        (diamond_problem(LIMITED), "GPU holds", 10 * (1 + 9 * 0.5)),
+        (diamond_problem(LIMITED), "GPU would hold", 10 * (1 + 9 * 0.5)),
         (diamond_problem(refused=[(3, 1)]), "GPU does not support unit 'd'", 10),
         (diamond_problem(NO_TENSORS, refused=[(3, 1)]), "'d' has a larger tensor than GPU", 10),
     ],

@@ -53,7 +53,7 @@ TITLE_LETTERS = 92
 COLUMNS = (
     Column("agent", text=True),
     Column("seed", spare=2),
-    Column("ms", meaning="measured again"),
+    Column("ms", meaning="best placement"),
     Column("p90", spare=6, meaning="90th percentile"),
     Column("gap", meaning=GAP),
     Column("x ref", spare=5, meaning="over the reference"),

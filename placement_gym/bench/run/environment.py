@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from placement_gym.backends import CachedBackend, Finals, SingleDeviceResults
-from placement_gym.base import JsonFile, UserError, safe_name
+from placement_gym.base import JsonFile, KeywordError, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
@@ -42,7 +42,10 @@ class BenchEnv:
         Raises:
             UserError: The id or an argument is unknown or wrong.
         """
-        env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(env_kwargs))
+        try:
+            env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(env_kwargs))
+        except KeywordError as error:  # gym.make repeats all arguments in its message
+            raise UserError(f"{env_id}: {error.__context__}") from error
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
