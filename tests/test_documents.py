@@ -54,6 +54,7 @@ PUBLIC_MODULES = (
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
+    '    model="resnet",': '    model="tiny",',
     "n_steps=20, batch_size=20, seed=0).learn(100)": "n_steps=4, batch_size=4, seed=0).learn(8)",
 }
 """What the README's code is run with instead, to be quick."""
