@@ -55,11 +55,11 @@ TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
 NORM_TOLERANCE = 1e-4
 """Relative difference of two norms of the same array. Hand-tuned: far above rounding to float32."""
 INDEX_TOLERANCE = 1e-3
-"""Distance of an index from an integer, at most, to 10,000 units. Hand-tuned: above rounding."""
+"""Largest distance of an index from an integer, for 10,000 units. Hand-tuned: above rounding."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
-"""Batches of graphs in a cache. Hand-tuned: as many sets of graphs as a rollout alternates in."""
+"""Batches of graphs in a cache. Hand-tuned: sets of graphs between which a rollout alternates."""
 
 
 class LRUCache(dict[Key, Value]):

@@ -136,7 +136,9 @@ class LearnedAgent:
         """All options with the defaults of the preset "rl", those of the algorithm last."""
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
         own, base = read_options(self.__call__), read_options(REINFORCE, settings)
-        options = {**base, **read_options(self.algorithm, settings)}
+        options = dict(base)
+        for name, one in read_options(self.algorithm, settings).items():
+            options[name] = one if one.meaning or name not in base else base[name]
         options = {name: one for name, one in options.items() if name not in self.algorithm.unused}
         of_policy = ", ".join(sorted(item.name for item in fields(self.policy.Options)))
         own["policy"] = Option(None, f"{own['policy'].meaning} They are: {of_policy}.")

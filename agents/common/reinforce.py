@@ -279,7 +279,10 @@ class REINFORCE(OnPolicyAlgorithm):
         if env is not None:
             env, n_steps = start_rollouts(env, saved)
             kwargs = {"n_steps": n_steps, **kwargs}
-        model = super().load(path, env, **kwargs)
+        try:
+            model = super().load(path, env, **kwargs)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
         model.learn_graphs()
         return model
 

@@ -69,6 +69,8 @@ class UnitPPO(REINFORCE):
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         advantage = batch.advantages[:, None]
         gain = torch.minimum(advantage * ratio, advantage * clipped)
+        if isinstance(likelihood, UnitCategorical) and likelihood.weight is not None:
+            gain = gain * likelihood.weight  # zero for padding
         return -gain.sum(dim=1).mean(), -likelihood.entropy().mean()
 
 

@@ -192,6 +192,9 @@ def read_parts(choices: IntArray, n_units: int) -> dict[str, int]:
     further = choices[n_units:]
     n_levels = n_units * bool(len(further) >= n_units and (further[:n_units] == LEVELS).all())
     if (further[n_levels:] != BIT_VALUES).any():
-        raise UserError("actions hold more than devices, levels of priority and bits of fusion")
+        raise UserError(
+            "actions hold more than devices, levels of priority and bits of fusion: use "
+            "DevicePlacement-v0 or DevicePlacementSim-v0"
+        )
     counts = n_units, n_levels, len(further) - n_levels
     return {name: count for name, count in zip(DECISIONS, counts, strict=True) if count}

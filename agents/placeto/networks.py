@@ -37,7 +37,7 @@ class Structure:
 
     @classmethod
     def from_batch(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
-        """Compute the arrays for one graph; with ``devices`` as ``agents.common`` has them, too."""
+        """Compute the arrays for one graph; ``devices`` adds those of ``agents.common.devices``."""
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
         x, cost = graphs.x[nodes], FEATURES["cost"].start

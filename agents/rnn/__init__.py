@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agents.common import SB3_ADAM, LearnedAgent, Preset
 from agents.rnn.networks import RNNOptions
 from agents.rnn.policy import HDPPolicy, RNNPolicy
@@ -49,5 +51,7 @@ PRESETS = {
 
 make = LearnedAgent(RNNPolicy, PRESETS)
 """Makes REINFORCE with ``RNNPolicy``; see ``agents.common.make.LearnedAgent``."""
-make_hierarchical = LearnedAgent(HDPPolicy, PRESETS)
+make_hierarchical = LearnedAgent(
+    HDPPolicy, {name: replace(preset, scarce={}) for name, preset in PRESETS.items()}
+)
 """The same with ``HDPPolicy``."""

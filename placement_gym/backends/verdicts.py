@@ -162,14 +162,15 @@ class Finals:
     def keep(self, assignments: Sequence[IntArray], measured: Sequence[Measurement]) -> None:
         """Keep measurements that were made together, relative to the best single device.
 
-        That is the fastest one among them from now on, if there is any.
+        Of the first ones that is the fastest device among them, if there is any. What was measured
+        again after it was chosen stays.
         """
         alone = {
             int(assignment[0]): measurement
             for assignment, measurement in zip(assignments, measured, strict=True)
             if not np.ptp(assignment) and not self.backend.infeasibility(assignment)
         }
-        if alone:
+        if alone and not self.finalists:
             self.best_single = max(alone, key=lambda device: alone[device].speedup)
             single = alone[self.best_single]
             measured = [compare_with(single, measurement) for measurement in measured]
@@ -180,12 +181,16 @@ class Finals:
             self.reference_speedup = by_key[reference].speedup
         handicap = PENALTY if self.best_single is None else 1.0
         for assignment, (key, measurement) in zip(assignments, by_key.items(), strict=True):
+            if key in self.finalists and self.finalists[key].rechecked:
+                continue
             speedup = measurement.speedup / self.reference_speedup
             self.finalists[key] = Finalist(assignment, measurement, speedup, handicap)
 
 
 def compare_with(single: Measurement, measurement: Measurement) -> Measurement:
     """Make a measurement relative to that of a single device in the same race."""
+    if single.speedup == 1.0:  # it was the race's reference
+        return measurement
     if measurement is single:
         return replace(single, reference_ms=single.latency_ms, noise=0.0)
     return replace(

@@ -29,7 +29,6 @@ from .clock import now_s as now_s
 from .errors import MAX_LISTED_NAMES as MAX_LISTED_NAMES
 from .errors import CompileError as CompileError
 from .errors import EngineError as EngineError
-from .errors import KeywordError as KeywordError
 from .errors import PlacementGymError as PlacementGymError
 from .errors import PlacementGymWarning as PlacementGymWarning
 from .errors import UserError as UserError

@@ -111,9 +111,15 @@ def check_plain_fields(
             check_flag(field.name, value)
 
 
-def suggest_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """Let the error for an unknown keyword suggest the nearest one."""
-    keywords = set(inspect.signature(function).parameters) - {"self"}
+def suggest_keywords(function: Callable[P, T], *inner: Callable[..., Any]) -> Callable[P, T]:
+    """Let the error for an unknown keyword suggest the nearest one.
+
+    Args:
+        function: What is called.
+        inner: What it passes its ``**kwargs`` to.
+    """
+    keywords = {name for one in (function, *inner) for name in inspect.signature(one).parameters}
+    keywords -= {"self", "kwargs"}
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -121,7 +127,7 @@ def suggest_keywords(function: Callable[P, T]) -> Callable[P, T]:
             if name not in keywords:
                 of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
                 near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
-                near = near or f": use {', '.join(sorted(keywords))}"
+                near = near or f" (it takes {', '.join(sorted(keywords))})"
                 raise KeywordError(
                     f"{function.__qualname__}(): {removal}"
                     if (removal := explain_removal("argument", name))

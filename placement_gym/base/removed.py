@@ -21,6 +21,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue",
         "StageError": "openvino.AsyncInferQueue raises OpenVINO's own errors",
         "WeightsAction": "use DevicePlacementStream-v0, or the agent list-policy",
+        "export_ppo": "use make_trainer of agents.list_policy, which trains for the best of k",
         "balance_loads": "use search of placement_gym.solvers.search",
         "serve_plans": "simulate requests with DevicePlacementOnline-v0",
         "write_board": "use report_study",

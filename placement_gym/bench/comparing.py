@@ -160,7 +160,7 @@ def compare(
         document |= {"interrupted": interrupted, "resumed": len(tasks) - len(missing)}
         replaced = set(stale.values())
         if others := sum(row["key"] not in labels for row in runs):
-            replaced.add(f"results.jsonl has {others} other rows, which this table leaves out.")
+            replaced.add(f"Other rows of the folder, which this table leaves out: {others}.")
         document["replaced"] = " ".join(sorted(replaced))
         comparison.write_comparison(bench_env, document, {task.key for task in missing}, folder)
     return document

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_OPERATORS = 20
 """Largest number of operators of a device in the table without ``--verbose``."""
-MAX_NAME = 24
+MAX_NAME = 27
 """Characters of an operator's name in the table without ``--verbose``: rows fit 80 columns."""
 
 
@@ -74,7 +74,7 @@ def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
             # Names differ at their ends; the file of constraints has whole ones.
             name, error = operator["name"], operator["error"]
             if not verbose and len(name) > MAX_NAME:
-                name = f"...{name[-MAX_NAME:]}"
+                name = f"...{name[3 - MAX_NAME :]}"
             cells = name, operator["type"], operator["fault"]
             table.add_row(row["name"], *cells, "-" if error is None else f"{error:.1e}")
     rules = dict.fromkeys(rule for row in document["devices"] for rule in row["rules"])

@@ -25,8 +25,8 @@ def add_compare(command: Command) -> None:
         "Compare agents on one model with equal budgets. The placement that each finds is measured "
         "again next to the best single device. FOLDER gets results.jsonl, the table, pictures and "
         "placements; runs that it already has are not repeated. The default takes two to four "
-        "minutes. A machine with one device is split as cpu-testbed-limited; a simulated one has "
-        "cpu+dgpu.",
+        "minutes. A machine with one device is split as cpu-testbed-limited; simulated "
+        "environments take cpu+dgpu.",
         "compare --model resnet",
         "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
         failure="a run failed",
@@ -94,6 +94,10 @@ def run_compare(options: argparse.Namespace) -> int:
     return 1 if any(row["error"] for row in searched) else 0
 
 
+OPTION_OF = {"shapes": "shape", "constraints": "constraints or --keep-off"}
+"""Options whose names differ from the arguments that they give."""
+
+
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that options give to ``gym.make``, but for model and devices.
 
@@ -106,5 +110,6 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in options_of_env.items() if value}
     for key, _ in options.set:
         if key in ("model", "devices", *given):
-            raise UserError(f"--set {key}=... contradicts --{key}: use --{key} alone")
+            option = OPTION_OF.get(key, key)
+            raise UserError(f"--set {key}=... contradicts --{option}: use --{option} alone")
     return dict(options.set) | given

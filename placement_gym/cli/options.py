@@ -40,7 +40,7 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--devices": {
         "help": "a preset, names separated by commas, as in GPU,CPU, or a .json file of devices; "
-        "`placement-gym devices` lists them (default: this machine's)",
+        "`placement-gym devices` lists them (default: this machine's; simulated, cpu+dgpu)",
     },
     "--granularity": {
         "type": one_of(GRANULARITIES),

@@ -71,7 +71,8 @@ def profile_table(document: Document) -> Group:
 
 def evaluation_table(values: Document) -> Group:
     """Make the table of what ``evaluate`` measured, with its verdict."""
-    columns = [Column("", text=True, whole=True), Column("ms", meaning="median latency")]
+    timed = "between two results" if values.get("requests_per_s") else "latency"
+    columns = [Column("", text=True, whole=True), Column("ms", meaning=f"{timed}, median")]
     table = FittedTable([*columns, SPEEDUP, SUBMODELS], f"{values['model']}, measured again")
     n_submodels, expected = values["n_submodels"], values["n_submodels_expected"]
     ratio, best_ms = values["speedup_vs_best_single"], values["best_single_ms"]

@@ -181,11 +181,14 @@ def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
 def scale(measured: Measurement, single: Measurement) -> Measurement:
     """Scale a measurement to another one of its reference: the machine's speed changes."""
     factor = single.latency_ms / measured.reference_ms
+    models_ms = measured.models_ms
     return replace(
         measured,
         latency_ms=measured.latency_ms * factor,
         latency_p90_ms=measured.latency_p90_ms * factor,
         reference_ms=single.reference_ms,
+        parts_ms={name: ms * factor for name, ms in measured.parts_ms.items()},
+        models_ms=models_ms and tuple(ms * factor for ms in models_ms),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from placement_gym.base import BoolArray, FloatArray, IntArray, check_integer
+from placement_gym.base import BoolArray, FloatArray, IntArray, check_integer, suggest_keywords
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -55,6 +55,10 @@ def simulated_per_unit(
         kwargs: As for ``SimulatedEnv``.
     """
     return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)
+
+
+measured_per_unit = suggest_keywords(measured_per_unit, MeasuredEnv)
+simulated_per_unit = suggest_keywords(simulated_per_unit, SimulatedEnv)
 
 
 # skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.

@@ -43,7 +43,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     `granularity` defines a unit: `"op"` is a single operator, `"colocated"` (the default) joins an
     only child to its only parent, and `"fused"` is what the CPU executes as one primitive.
-    Constants, conversions and shape computations belong to the operators that read them.
+    Constants, conversions and shape computations belong to the operators that read them, unless
+    `graph="raw"`.
 
     | id | use it to |
     | --- | --- |

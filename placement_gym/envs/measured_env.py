@@ -79,7 +79,8 @@ class MeasuredEnv(DevicePlacementEnv):
         noise: Timing ends early if the half-width of the speed-up's 95 % interval is this fraction,
             or if the placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory.
-        isolate: Run OpenVINO in a separate process, which survives crashes.
+        isolate: Run OpenVINO in a separate process: a placement that crashes or hangs it twice is
+            infeasible, and your program continues.
         timeout_s: Seconds after which a step of that process counts as hung.
         shapes: Sizes of dynamic dimensions, as in ``{"input_ids": [1, 64]}``; ``"?"`` leaves one
             dynamic, ``"1..128"`` bounds it.

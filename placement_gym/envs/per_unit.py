@@ -172,6 +172,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             self.flat = FlatUnits(self.twin, self.single, base.observer.n_devices)
             self.observation_space = self.flat.space()
         if reward == "saving":
+            _ = self.twin  # an error without costs, before devices are measured
             self.single_ms = self.predict_ms(self.problem.single(self.single))
         self.current = 0
         self.assignment = base.assignment

@@ -15,8 +15,11 @@ from placement_gym.problem.costs import Semantics
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
     """Find the environment that evaluates whole placements; None if there is none."""
     inner = getattr(env, "unwrapped", None)
-    base = getattr(inner, "base", inner)  # of one that places a unit per step
-    return base if isinstance(base, DevicePlacementEnv) else None
+    if isinstance(inner, DevicePlacementEnv):
+        return inner
+    from placement_gym.envs.per_unit import PerUnitEnv  # only where it is used
+
+    return inner.base if isinstance(inner, PerUnitEnv) else None
 
 
 def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:

@@ -1,4 +1,4 @@
-"""Devices: their specifications, presets, memory pools, and what this machine has."""
+"""Devices: their specifications, presets, and what this machine has."""
 
 import lazy_loader
 

@@ -17,7 +17,7 @@ class Property(NamedTuple):
 
     Attributes:
         kinds: The devices that take it.
-        least: Smallest number that it may be; those of most are flags. Words are taken as well.
+        least: Smallest number; most properties are flags, 0 or 1. Text that is no number is taken.
         most: Largest number.
         rounds: Whether it changes results, as the precision does.
     """

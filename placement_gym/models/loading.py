@@ -154,7 +154,7 @@ def explain_missing(model: str) -> UserError:
 
 
 def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
-    """Return whether ``load`` would read a file."""
+    """Return whether ``load_model`` would read a file."""
     import openvino as ov
 
     return any(
@@ -173,7 +173,7 @@ def prepare(
     Args:
         model: Any model.
         shapes: Shapes to bind first.
-        inputs: As for ``load``.
+        inputs: As for ``load_model``.
 
     Raises:
         UserError: The model cannot have these shapes, or does not accept these inputs.

@@ -31,7 +31,7 @@ class Program(NamedTuple):
         readers: (n_readings,) uint32.
         transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
         boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        n_inputs: (n_operators,) uint32, tensors that each operator reads.
+        n_inputs: (n_operators,) uint32, number of tensors that each operator reads.
     """
 
     unit: UInt32

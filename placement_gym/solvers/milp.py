@@ -96,8 +96,8 @@ def add_placement(
 ) -> IntArray:
     """(n_units, n_devices) columns that place every unit once, within support and memory limits.
 
-    They have a cost in the objective, or one for all, and are ``whole`` if a unit must not be
-    divided. The last rows of the program are then those of ``limit_memory``.
+    ``cost`` is theirs in the objective, (n_units, n_devices) or one for all; they are ``whole`` if
+    a unit must not be divided. The last rows of the program are then those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)

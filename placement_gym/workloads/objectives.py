@@ -21,8 +21,7 @@ class Objective:
         final_repeats: Largest number of samples in each compilation of a finalist.
         schedule: The only schedule that computes it; None if any other does.
         suffix: Of the names of a plan's files: a model may have a plan for each objective.
-        serial: Whether requests have the devices for themselves, one after another: else several
-            are in flight.
+        serial: Whether requests run one after another; if not, several are in flight.
     """
 
     name: str

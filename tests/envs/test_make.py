@@ -150,6 +150,8 @@ def test_a_workloads_device_of_an_unknown_kind_is_refused(tmp_path: Path) -> Non
         ("placement_gym:DevicePlacementSim-v0", "horizn", "horizon"),
         ("DevicePlacement-v0", "repeat", "repeats"),
         ("DevicePlacementPerUnitSim-v0", "nois", "noise"),
+        ("DevicePlacementPerUnit-v0", "final_rewrd", "final_reward"),
+        ("DevicePlacementPerUnitSim-v0", "obsrve", "observe"),
         ("DevicePlacementPerUnit-v0", "zebra", ""),
     ],
 )

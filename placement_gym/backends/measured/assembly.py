@@ -24,7 +24,7 @@ from placement_gym.base import (
     name_first,
     warn_user,
 )
-from placement_gym.graph import FOLLOWERS, Units, extract_spec, group
+from placement_gym.graph import Units, extract_spec, group
 from placement_gym.hardware import ALIASABLE, DeviceSpec
 from placement_gym.models import ModelSpec, is_model_file
 from placement_gym.problem import Problem, fits_allocations
@@ -163,8 +163,8 @@ def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolAr
         units: Groups of operators.
         operators: For each device, the names of the operators that it supports.
     """
-    graph, follows = units.graph, np.isin(units.graph.types, FOLLOWERS)
-    runs = [np.isin(graph.names, list(names)) | follows for names in operators]
+    graph = units.graph
+    runs = [np.isin(graph.names, list(names)) | graph.follows for names in operators]
     result = np.ones((len(units), len(operators)), dtype=np.bool_)
     np.logical_and.at(result, units.of_operator, np.stack(runs, axis=1))
     return result

@@ -65,7 +65,7 @@ class EngineProcess:
 
     Args:
         spec: The model, which the process reads again.
-        problem: See ``Worker``, as for ``alias`` and ``tolerance``.
+        problem: Its units and devices.
         alias: Whether devices get alias names.
         tolerance: See ``MeasuredEnv``.
         timeout_s: Seconds that one step may take.

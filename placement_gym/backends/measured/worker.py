@@ -54,9 +54,9 @@ class Worker:
     What it can be asked is documented where it is asked, by the same names of ``MeasuredBackend``.
 
     Args:
-        core: See ``HostedModel``, as for ``model`` and ``problem``.
+        core: Where the devices are registered.
         model: The model.
-        problem: Its units, and devices.
+        problem: Its units and devices.
         alias: Whether devices get alias names.
         reporter: Receives every step.
         tolerance: See ``MeasuredEnv``.

@@ -158,7 +158,7 @@ def comparison_table(document: Document, verbose: bool = False) -> Group:
     }
     named = [*failures.items()][: None if verbose else MAX_FAILURES]
     if more := len(failures) - len(named):
-        named.append((f"and {more} more failures; -v names all", "red"))
+        named.append((f"further failures: {more}; -v names all", "red"))
     return Group(
         *(FittedText(note, style="yellow") for note in notes),
         table,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.base import UserError
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run import SINGLE_DEVICE, Json, group_by, load_bundled
 
@@ -33,7 +34,10 @@ Rows = Sequence[Json]
 
 def explain_agents(names: Iterable[str]) -> str:
     """What shipped agents do, but for devices alone; an agent of the user is not explained."""
-    about = load_bundled("agents.about:ABOUT")
+    try:
+        about = load_bundled("agents.about:ABOUT")
+    except UserError:  # another package of this name hides the agents
+        return ""
     known = [name for name in dict.fromkeys(names) if name in about and name != SINGLE_DEVICE]
     return "; ".join(f"{name}: {about[name].line}" for name in known)
 

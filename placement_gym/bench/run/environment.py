@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from placement_gym.backends import CachedBackend, Finals, SingleDeviceResults
-from placement_gym.base import JsonFile, KeywordError, UserError, safe_name
+from placement_gym.base import JsonFile, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
@@ -44,8 +44,11 @@ class BenchEnv:
         """
         try:
             env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(env_kwargs))
-        except KeywordError as error:  # gym.make repeats all arguments in its message
-            raise UserError(f"{env_id}: {error.__context__}") from error
+        except TypeError as error:
+            if "keyword argument" not in str(error) and "multiple values" not in str(error):
+                raise
+            # gym.make adds all arguments to the message
+            raise UserError(f"{env_id}: {error.__cause__ or error}") from error
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)

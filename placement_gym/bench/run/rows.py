@@ -145,7 +145,9 @@ def unpack(path: Path) -> bytes:
     try:
         unpacked: bytes = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
     except (lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
+        raise UserError(
+            f"{path} is damaged, or not compressed as its name says: {error}"
+        ) from error
     if len(unpacked) > MAX_UNPACKED_BYTES:
         raise FileError(f"{path} has more than {MAX_UNPACKED_BYTES} bytes once unpacked")
     if not decoder.eof or decoder.unused_data:

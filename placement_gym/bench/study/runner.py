@@ -209,7 +209,8 @@ def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
 def count_runs(tasks: Sequence[Task], missing: Sequence[Task]) -> str:
     """Count the runs that a command is about to do, and those that are done."""
     n_done = len(tasks) - len(missing)
-    return f"{len(tasks)} runs of {tasks[0].budget} evaluations, {n_done} already done"
+    done = f", {n_done} already done" if n_done else ""
+    return f"{len(tasks)} runs of at most {tasks[0].budget} evaluations{done}"
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:

@@ -48,7 +48,11 @@ class Layer(NamedTuple):
 
 @compile_once(nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
-    """Return whether step k may use a device."""
+    """Return whether step k may use a device.
+
+    The device must support the task, run the rest of its unit if that is placed, and not have an
+    unused device of equal properties before it, see ``alike`` of ``expand``.
+    """
     if frontier.ms[k, here] == np.inf:
         return False
     # Operators of a unit that follow its first one have no choice.

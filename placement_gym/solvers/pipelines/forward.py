@@ -50,7 +50,7 @@ class Forward:
 
     @classmethod
     def contract(cls, part: IntArray, edges: IntArray) -> Forward:
-        """Make nodes of the (n_units,) part of each unit, and of (2, n_edges) between units."""
+        """Make nodes of the (n_units,) part of each unit, and edges of (2, n_edges) of units."""
         _, first, dense = np.unique(part, return_index=True, return_inverse=True)
         node = np.argsort(np.argsort(first))[dense]
         return cls(node, distinct_edges(node[edges]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
@@ -80,7 +80,7 @@ def search(
     seconds: float | None = None,
     evaluations: int | None = None,
     rng: np.random.Generator | None = None,
-    starts: Iterable[IntArray] | None = None,
+    starts: Sequence[IntArray] | None = None,
 ) -> SearchResult:
     """Search for a fast placement until a budget is spent, or nothing new is found.
 
@@ -145,10 +145,13 @@ class AnytimeSearch:
         problem: Problem,
         simulator: Simulator,
         rng: np.random.Generator,
-        starts: Iterable[IntArray] | None = None,
+        starts: Sequence[IntArray] | None = None,
     ) -> None:
         self.problem, self.rng, self.starts = problem, rng, starts
         self.chains, self.lists = Chains(problem, simulator, rng), ListScheduler(problem, simulator)
+        if starts:
+            problem.check(np.stack(starts))
+            self.starts = list(self.make_feasible(np.stack(starts)))
         reference = problem.single(problem.reference_device).astype(np.uint8)
         self.best = Elite(np.inf, reference, 0.0, -1.0)
         self.elites: list[Elite] = []

@@ -91,8 +91,8 @@ def keep_limits(
 ) -> tuple[int, float]:
     """Let other units make room for those of a move, or refuse it.
 
-    Where moves are simulated, no limit is exceeded. Returns how many units were moved in all, 0 if
-    the move is refused, whose operators do not follow yet; and bytes above limits.
+    Where moves are simulated, no limit is exceeded. Operators do not follow yet. Returns how many
+    units were moved in all, 0 if the move is refused; and bytes above limits.
     """
     most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
     n_moved = make_room(layout, state, rng, n_moved, freed, most)
