@@ -117,7 +117,7 @@ def draw_measured(rows: Sequence[Row]) -> Figure:
 
 def draw_twin(rows: Sequence[Row]) -> Figure:
     """A panel for each network: what learners find from scratch and after the simulation."""
-    runs = [row | row["kwargs"] for row in rows if row["kwargs"]["arm"] != twin.UNSOFTENED]
+    runs = [row | row["kwargs"] for row in rows if row["kwargs"]["arm"] in twin.ARMS]
     panels = group_by(runs, "model")
     figure = Figure(figsize=(1.2 + 4.4 * len(panels), 3.8), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]

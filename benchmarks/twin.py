@@ -10,7 +10,6 @@ answer is all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from stable_baselines3 import A2C
 from summaries import Describe, Tables, first, interval, pivot, tabulate
 
 import agents
-from agents.fine_tuning import soften
 from agents.stock import ppo
 from placement_gym.bench.study import Study, run_study
 from placement_gym.envs import PerUnitEnv, make_twin, placement_env, play_episode
@@ -35,8 +33,8 @@ IN_TWIN = 2_000
 """Simulated placements of a training."""
 BUDGETS = (1, 20, 100)
 """Measured placements."""
-SCRATCH, TWIN, UNSOFTENED = "from scratch", "twin first", "twin first, not softened"
-ARMS = (SCRATCH, TWIN, UNSOFTENED)
+SCRATCH, TWIN = "from scratch", "twin first"
+ARMS = (SCRATCH, TWIN)
 
 
 def main() -> None:
@@ -77,7 +75,6 @@ class Learner:
         self.steps_per_placement = placement_env(env).problem.n_units if agent == "a2c" else 1
         self.model = make_learner(agent, env if arm == SCRATCH else simulate(env), seed)
         if arm != SCRATCH:
-            self.untrained = deepcopy(self.model.policy.state_dict())
             self.model.learn(self.steps_per_placement * IN_TWIN)
 
     def learn(self, total_timesteps: int) -> None:
@@ -85,8 +82,6 @@ class Learner:
         if self.arm != SCRATCH:
             play_episode(self.env, self.model)
             total_timesteps -= 1
-            if self.arm == TWIN:
-                soften(self.model, self.untrained)
             self.model.set_env(self.env)
         self.model.learn(self.steps_per_placement * total_timesteps)
 
@@ -117,7 +112,7 @@ def list_arms(rows: Sequence[Row]) -> list[Row]:
     runs = [
         row | row["kwargs"] | {"run": f"{row['budget']} measured, {row['kwargs']['arm']}"}
         for row in rows
-        if not row["error"]
+        if not row["error"] and row["kwargs"]["arm"] in ARMS
     ]
     runs.sort(key=lambda run: (run["budget"], ARMS.index(run["arm"])))
     columns: dict[str, Describe] = {

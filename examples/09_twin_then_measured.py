@@ -1,14 +1,13 @@
 """An agent learns in the twin of this machine's profile, then goes on with measured steps."""
 
 import argparse
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
 import agents
 import placement_gym
 from agents.common.vec_env import vectorize
-from agents.fine_tuning import TwinAgreement, soften
+from agents.fine_tuning import TwinAgreement
 from agents.static import FixedPlacement
 
 IN_TWIN, MEASURED = 200, 20
@@ -37,10 +36,8 @@ def main() -> None:
         """Learn in the twin; the most likely placement is measured."""
         twin = placement_gym.make_twin(env)
         model = agents.make(options.agent, twin, seed, envs={"num_envs": IN_TWIN})
-        untrained = deepcopy(model.policy.state_dict())
         model.learn(options.twin_steps)
         placement, _ = model.predict(twin.reset()[0], deterministic=True)
-        soften(model, untrained)
         trained[seed], agreement[seed] = (model, FixedPlacement(placement)), TwinAgreement(twin)
         return trained[seed][1]
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ from stable_baselines3.common.logger import configure
 import agents
 from agents.common import REINFORCE, vectorize
 from agents.common.callbacks import BestPlacementCallback
-from agents.fine_tuning import TwinAgreement, compute_distinct_share, soften
+from agents.fine_tuning import TwinAgreement
 from agents.hsdag import HSDAGPolicy
 from agents.logits import LogitsPolicy
-from placement_gym.base import UserError
 from placement_gym.envs import DevicePlacementEnv, make_twin, rewards
 from placement_gym.hardware import DeviceSpec
 
@@ -31,11 +29,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "rnn": {"policy": {"hidden": 8, "decoder": 8, "attention": 4}},
     "gdp": {"policy": {"hidden": 16, "layers": 1}},
 }
-
-
-def deepcopy_weights(model: Any) -> dict[str, torch.Tensor]:
-    untrained: dict[str, torch.Tensor] = deepcopy(model.policy.state_dict())
-    return untrained
 
 
 @pytest.mark.parametrize(
@@ -132,45 +125,6 @@ def test_the_best_placement_of_a_twin_is_not_that_of_measured_steps(algorithm: A
     best = measured.best
     assert in_twin.best.only.source != best.only.source
     assert best.latency_ms == env.evaluate(best.only.row).latency_ms
-
-
-def test_a_softened_policy_tries_other_placements_around_what_it_has_learned() -> None:
-    model = agents.make("logits", make_twin(dear_env()), 0)
-    untrained = deepcopy_weights(model)
-    model.learn(2000)
-    learned, before = compute_distinct_share(model), weights(model)
-    soften(model, untrained, 0.0)
-    assert torch.equal(weights(model), before)
-    soften(model, untrained, 0.4)
-    assert compute_distinct_share(model) > max(learned, 0.25)
-    # on the line between both, beyond neither
-    way = (before - weights(model)) / (before - untrained_vector(model, untrained))
-    moved = way[way.isfinite()]
-    assert 0.0 < float(moved.mean()) < 1.0
-    torch.testing.assert_close(moved, moved.mean().expand_as(moved), rtol=1e-3, atol=1e-3)
-
-
-def untrained_vector(model: Any, untrained: dict[str, torch.Tensor]) -> torch.Tensor:
-    names = dict(model.policy.named_parameters())
-    return torch.nn.utils.parameters_to_vector([untrained[name] for name in names])
-
-
-@pytest.mark.parametrize("algorithm", [REINFORCE, pytest.param(PPO, marks=pytest.mark.slow)])
-def test_any_policy_of_one_environment_is_softened(algorithm: Any) -> None:
-    settings = {"batch_size": 20} if algorithm is PPO else {}
-    twin = make_twin(dear_env())
-    model = algorithm("MultiInputPolicy", twin, n_steps=20, seed=0, device="cpu", **settings)
-    untrained = deepcopy_weights(model)
-    model.learn(200)
-    before, first = weights(model), untrained_vector(model, untrained)
-    soften(model, untrained, 1.0)
-    assert (weights(model) - first).norm() < (before - first).norm()
-
-
-def test_a_share_above_one_is_refused() -> None:
-    model = agents.make("logits", make_twin(dear_env()), 0)
-    with pytest.raises(UserError, match="distinct"):
-        soften(model, model.policy.state_dict(), 1.5)
 
 
 def test_agreement_with_the_twin_is_logged(
