@@ -1,4 +1,4 @@
-# White-box tests of backends.measured, backends.simulated, models, view.figures
+# White-box tests of backends.measured, backends.simulated, models
 from __future__ import annotations
 
 import os

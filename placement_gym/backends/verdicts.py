@@ -172,6 +172,7 @@ class Finals:
         }
         if alone and not self.finalists:
             self.best_single = max(alone, key=lambda device: alone[device].speedup)
+        if self.best_single in alone:
             single = alone[self.best_single]
             measured = [compare_with(single, measurement) for measurement in measured]
         by_key = dict(zip((one.tobytes() for one in assignments), measured, strict=True))

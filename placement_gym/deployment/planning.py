@@ -61,7 +61,7 @@ from placement_gym.hardware import DevicesArgument, collect_cautions
 from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Placement, Problem
 from placement_gym.problem.costs import CostTable, name_costs_file, parse_schedule
-from placement_gym.view import figures
+from placement_gym.view.figures import draw_if_possible, draw_placement
 from placement_gym.workloads import find_objective
 
 TYPICAL_SPLITS = 5
@@ -293,8 +293,8 @@ def write_files(
         f"{document['model']}: {document['verdict']}",
         *collect_cautions(problem.devices),
     ]
-    draw = partial(figures.draw_placement, problem, selection.chosen.assignment, "\n".join(title))
-    if note := figures.draw_if_possible(draw, file.with_suffix(".png")):
+    draw = partial(draw_placement, problem, selection.chosen.assignment, "\n".join(title))
+    if note := draw_if_possible(draw, file.with_suffix(".png")):
         warn_user(note)
 
 

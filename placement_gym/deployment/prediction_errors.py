@@ -40,7 +40,7 @@ from placement_gym.hardware import DevicesArgument, collect_cautions
 from placement_gym.models import InputsArgument, ModelSpec, Shapes
 from placement_gym.problem import Problem, sample_placements
 from placement_gym.problem.costs import CostTable
-from placement_gym.view import figures
+from placement_gym.view.figures import draw_fidelity, draw_if_possible
 
 PLACEMENTS_SEED = 7
 """Fixed: two reports on one problem measure the same placements."""
@@ -214,6 +214,5 @@ def write_fidelity(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
     name = f"fidelity-{safe_name(document['model'])}"
     write_json(folder / f"{name}.json", document)
-    draw = partial(figures.draw_fidelity, document)
-    if note := figures.draw_if_possible(draw, folder / f"{name}.png"):
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
         warn_user(note)

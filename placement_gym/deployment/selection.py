@@ -174,7 +174,10 @@ def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
     measured = finals.finalists[candidate.assignment.tobytes()].measurement
     if finals.best_single is not None:
         alone = finals.backend.problem.single(finals.best_single)
-        measured = scale(measured, finals.finalists[alone.tobytes()].measurement)
+        single = finals.finalists[alone.tobytes()].measurement
+        measured = scale(measured, single)
+        # where the single device's time is doubtful, nothing is decided
+        measured = replace(measured, warning=measured.warning or single.warning)
     return replace(candidate, measured=measured)
 
 

@@ -305,7 +305,7 @@ def test_on_80_columns_no_row_is_torn_and_the_legend_has_one_line(tmp_path: Path
     assert "wall s: of the search" in comparison_on_terminal(document, 240, verbose=True)
     failed = [row | {"error": f"lost {n}"} for n in range(9) for row in document["rows"][:1]]
     many = document | {"rows": failed}
-    assert "and 4 more failures; -v names all" in comparison_on_terminal(many)
+    assert "further failures: 4; -v names all" in comparison_on_terminal(many)
     assert "lost 8" in comparison_on_terminal(many, verbose=True)
 
 

@@ -79,7 +79,7 @@ def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
         "no power",
         *("" for _ in others),
     ]
-    assert "3 runs of 12 evaluations, 3 already done" in describe_study(small, tmp_path)
+    assert "3 runs of at most 12 evaluations, 3 already done" in describe_study(small, tmp_path)
     assert "2 already done" in describe_study(small, tmp_path, retry_failed=True)
     again = run_study(small, tmp_path, "serial", retry_failed=True, quiet=True)
     assert not any(row["error"] for row in again)
