@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import networkx as nx
 import pytest
 from processes import run_python
 
@@ -68,13 +69,13 @@ def for_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports that run, those inside functions included."""
+def statements(node: ast.AST, annotations: bool = False) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run, those inside functions included; or also those of annotations alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
-        elif not for_type_checking(child):
-            yield from statements(child)
+        elif annotations or not for_type_checking(child):
+            yield from statements(child, annotations)
 
 
 @cache
@@ -107,10 +108,10 @@ def find_origin(source: str, name: str) -> str:
 
 
 @cache
-def imported(module: str) -> frozenset[str]:
-    """Modules that a source names, our own as precisely as possible."""
+def imported(module: str, annotations: bool = False) -> frozenset[str]:
+    """Modules that a source names, our own as precisely as possible; see ``statements``."""
     names: set[str] = set()
-    for statement in statements(ast.parse(CODE[module].read_text())):
+    for statement in statements(ast.parse(CODE[module].read_text()), annotations):
         if isinstance(statement, ast.Import):
             names |= {alias.name for alias in statement.names}
         else:
@@ -175,14 +176,12 @@ def test_rooms_that_do_not_know_each_other(first: str, second: str) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    circles = [module for module in CODE if module in reached_from_imports(module)]
-    assert not circles
-
-
-def reached_from_imports(module: str) -> set[str]:
-    """What a module reaches through its imports, itself if there is a circle."""
-    direct = imported(module) & set(CODE) - {"placement_gym"}
-    return direct.union(*map(reached, direct))
+    """Imports of annotations count, too."""
+    graph = nx.DiGraph()
+    for module in CODE:
+        others = imported(module, annotations=True) & set(CODE) - {"placement_gym"}
+        graph.add_edges_from((module, other) for other in others)
+    assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
 
 
 def test_the_package_imports_neither_agents_nor_torch() -> None:

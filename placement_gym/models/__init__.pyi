@@ -3,9 +3,7 @@ from .built_in import GENERATED as GENERATED
 from .built_in import match_built_in as match_built_in
 from .input_reader import InputReader as InputReader
 from .inputs import SIZES as SIZES
-from .inputs import InputsArgument as InputsArgument
 from .inputs import OwnInputs as OwnInputs
-from .inputs import Sample as Sample
 from .inputs import read_older as read_older
 from .inputs import read_own as read_own
 from .inputs import states_sizes as states_sizes
@@ -29,6 +27,8 @@ from .own_inputs import save_arrays as save_arrays
 from .own_inputs import save_inputs as save_inputs
 from .shapes import DataShapes as DataShapes
 from .shapes import FoundShapes as FoundShapes
+from .shapes import InputsArgument as InputsArgument
+from .shapes import Sample as Sample
 from .shapes import Shapes as Shapes
 from .shapes import SizesError as SizesError
 from .shapes import UnsupportedModelError as UnsupportedModelError

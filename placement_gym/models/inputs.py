@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from numpy.typing import NDArray
+from placement_gym.models.shapes import InputsArgument, Sample, Sizes
 
 if TYPE_CHECKING:
     import openvino as ov
 
-InputsArgument: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
-names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
-input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
-Sample: TypeAlias = Mapping[int, NDArray[Any]]
-"""Index of an input of the model -> its values."""
-Sizes: TypeAlias = Mapping[str, Sequence[int]]
-"""Input name -> its sizes."""
 SIZES = "data_shapes"
 """Key of sizes in place of inputs, in placements and files of version 0.3; inputs of these sizes
 are generated."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import UserError, safe_name, unknown_name
 from placement_gym.models.built_in import GENERATED, match_built_in
-from placement_gym.models.inputs import SIZES, InputsArgument, states_sizes
+from placement_gym.models.inputs import SIZES, states_sizes
 from placement_gym.models.own_inputs import list_mappings
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import InputsArgument, Shapes
 from placement_gym.models.stateful import is_stateful
 from placement_gym.models.union import KEY, Member, join_names, list_members, rename_all
 

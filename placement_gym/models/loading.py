@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base import UserError, is_path, list_neighbours, suggest
 from placement_gym.models.built_in import BUILT_IN, EXAMPLES, GENERATED, build, match_built_in
-from placement_gym.models.inputs import InputsArgument, read_own
+from placement_gym.models.inputs import read_own
 from placement_gym.models.shapes import (
+    InputsArgument,
     Shapes,
     SizesError,
     UnsupportedModelError,

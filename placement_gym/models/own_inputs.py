@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from placement_gym.base import UserError, is_path, join_words, replace_file
 from placement_gym.models.input_reader import InputReader
+from placement_gym.models.shapes import InputsArgument, Sample, Sizes
 from placement_gym.models.tensors import is_whole, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
-
-    from placement_gym.models.inputs import InputsArgument, Sample, Sizes
 
 
 def read_samples(

@@ -1,11 +1,14 @@
-"""Shapes of a model's inputs: bound before it is placed, or only the sizes that are measured."""
+"""Inputs of a model: in which forms they are given, and shapes, bound or only measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from numpy.typing import NDArray
 
 from placement_gym.base import UserError, last_line, unknown_name
 
@@ -18,6 +21,14 @@ DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Input with dynamic dimensions -> its measured sizes."""
 FoundShapes: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
 """Operator whose sizes the data decide -> the shapes of its outputs in an inference."""
+InputsArgument: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
+names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
+input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
+Sample: TypeAlias = Mapping[int, NDArray[Any]]
+"""Index of an input of the model -> its values."""
+Sizes: TypeAlias = Mapping[str, Sequence[int]]
+"""Input name -> its sizes."""
 MAX_SHOWN = 4
 """Largest number of inputs that a message names."""
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placement_gym.base import check_choice, make_temporary_folder
 from placement_gym.models.built_in import match_built_in
-from placement_gym.models.inputs import InputsArgument, read_older, states_sizes
+from placement_gym.models.inputs import read_older, states_sizes
 from placement_gym.models.loading import list_models, load_model
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import InputsArgument, Shapes
 from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from .decisions import PRIORITY as PRIORITY
 from .decisions import ActionLayout as ActionLayout
 from .decisions import Choices as Choices
 from .decisions import check_placement_alone as check_placement_alone
+from .free_memory import find_fitting_devices as find_fitting_devices
+from .free_memory import free_memory_mask as free_memory_mask
 from .memory import MemoryGroups as MemoryGroups
-from .memory import find_fitting_devices as find_fitting_devices
 from .memory import fits_allocations as fits_allocations
-from .memory import free_memory_mask as free_memory_mask
 from .patterns import MAX_CELLS as MAX_CELLS
 from .patterns import Interval as Interval
 from .patterns import cut_grid as cut_grid

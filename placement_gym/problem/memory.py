@@ -1,4 +1,4 @@
-"""Memory: groups of devices that share it, tensors that are too large at once, and free memory."""
+"""Memory: groups of devices that share it, and tensors that are too large at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from numpy.typing import NDArray
 from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.graph import OpGraph, Units
 from placement_gym.hardware import DeviceSpec
-
-if TYPE_CHECKING:
-    from placement_gym.problem.problem import Problem
 
 BYTES_OF_TYPE = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
 """Bytes of an element by OpenVINO's name of its type; other types have four."""
@@ -115,44 +111,3 @@ def find_largest_bytes(graph: OpGraph) -> FloatArray:
     size_bytes = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
     np.maximum.at(largest, reader, size_bytes[tensor])
     return largest
-
-
-def free_memory_mask(
-    problem: Problem, assignment: IntArray, visited: BoolArray, unit: int
-) -> BoolArray:
-    """(n_devices,) bool, the devices that support a unit and have enough free memory.
-
-    A placement that is made under these masks fits if there is a device without a limit; otherwise
-    the units that come last may find no device with enough memory. The mask then leaves the one
-    with the most.
-
-    Args:
-        problem: Units, devices and limits.
-        assignment: (n_units,) devices; those of units that are not visited do not count.
-        visited: (n_units,) bool, the units that are placed.
-        unit: The unit to place; its bytes on its present device do not count.
-    """
-    others = visited.astype(np.bool_)
-    others[unit] = False
-    bytes_of_unit = np.where(others, problem.unit_bytes, 0.0)
-    bytes_of_device = np.bincount(assignment, bytes_of_unit, len(problem.devices))
-    # `shared` sums the devices of a memory pool, which have one limit together.
-    free_bytes = (
-        problem.limits_bytes - bytes_of_device @ problem.memory.shared - problem.unit_bytes[unit]
-    )
-    return find_fitting_devices(problem.supported[unit], free_bytes)
-
-
-def find_fitting_devices(supported: BoolArray, free_bytes: FloatArray) -> BoolArray:
-    """(..., n_devices) bool, devices with enough memory, or the one with the most if none has.
-
-    Args:
-        supported: (..., n_devices) bool, devices that run the unit.
-        free_bytes: (..., n_devices) memory that is left after the unit, negative beyond a limit.
-    """
-    # A mask must allow something: where nothing fits, the device with the most free memory exceeds
-    # its limit by the fewest bytes, which the reward of an infeasible placement reflects.
-    fits = supported & (free_bytes >= 0.0)
-    roomiest = np.where(supported, free_bytes, -np.inf).argmax(axis=-1)
-    is_roomiest = np.arange(free_bytes.shape[-1]) == roomiest[..., None]
-    return np.where(fits.any(axis=-1, keepdims=True), fits, is_roomiest)

@@ -3,9 +3,9 @@ from .event import event_heap as event_heap
 from .fusion import FusionCosts as FusionCosts
 from .fusion import group_operators as group_operators
 from .fusion import time_groups as time_groups
-from .memory import check_limits as check_limits
-from .memory import cost_ms as cost_ms
-from .memory import count_bytes as count_bytes
+from .limits import check_limits as check_limits
+from .limits import cost_ms as cost_ms
+from .limits import count_bytes as count_bytes
 from .memory import held_bytes as held_bytes
 from .program import Program as Program
 from .program import Readings as Readings
