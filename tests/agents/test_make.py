@@ -287,6 +287,12 @@ def test_every_option_that_is_listed_is_accepted(name: str) -> None:
     agents.make(name, toy(), **{**given, **SMALL.get(name, {})})
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_option_of_a_learner_is_explained(name: str) -> None:
+    options = list_options(load_agent(name))
+    assert not [key for key, option in options.items() if not option.meaning and key != "device"]
+
+
 @pytest.mark.parametrize("name", ["hsdag", "graph-groups", "rnn", "post"])
 def test_a_weight_of_times_may_be_an_integer(name: str) -> None:
     small = SMALL.get(name, {}).get("policy", {})

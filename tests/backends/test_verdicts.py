@@ -121,6 +121,35 @@ def test_a_best_single_device_behind_the_reference_is_replaced(
     assert bench_env.finals.best_single == problem.reference_device
 
 
+def test_a_disturbed_single_device_leaves_clear_finalists_decided(
+    bench_env: BenchEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the reference of its race: its ratio of 1 can never be clear."""
+
+    def remeasure(assignments: list[Any]) -> list[Measurement]:
+        split = Measurement(5.0, 10.0, 5.0, noise=0.01, interference=0.2)
+        single = Measurement(10.0, 10.0, 10.0, interference=0.2, warning="the machine was busy")
+        return [split if np.ptp(one) else single for one in assignments]
+
+    monkeypatch.setattr(bench_env.base.backend, "remeasure", remeasure)
+    chosen = bench_env.finals.choose([np.arange(bench_env.base.problem.n_units) % 2])
+    assert chosen.measurement.warning == ""
+    assert chosen.beats_best_single == "yes"
+
+
+def test_later_races_change_neither_the_best_single_device_nor_what_was_measured_again() -> None:
+    ms = {0: 10.0, 4: 20.0, 2: 8.0}
+    backend: Any = FakeBackend(lambda assignment: ms[int(assignment.sum())])
+    seen = SingleDeviceResults((measurement(1.0), measurement(0.5)), (True, True))
+    finals = Finals(backend, seen, noisy=True)
+    again = finals.choose([np.array([0, 1, 1, 0])])
+    assert again.rechecked
+    ms[4] = 9.0  # in a moment when the other device was slow
+    finals.choose([np.ones(4, np.int64)])
+    assert finals.best_single == 0
+    assert finals.choose([again.assignment]) is again
+
+
 @pytest.mark.slow
 def test_measured_finalists_come_from_a_new_process() -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}

@@ -139,6 +139,17 @@ def test_it_begins_with_the_starts_that_are_given() -> None:
     assert (find(backend, seed=1, evaluations=1, starts=[])[0] != best).any()
 
 
+def test_starts_are_checked_and_made_feasible() -> None:
+    backend = large("list", constraints={"keep_off": {"GPU.1": ["*1"]}})
+    everywhere = backend.problem.single(2)
+    assert backend.problem.infeasibility(everywhere)
+    place, ms = find(backend, evaluations=1, starts=[everywhere])
+    assert np.isfinite(ms)
+    assert not backend.problem.infeasibility(place)
+    with pytest.raises(UserError, match="an assignment is"):
+        find(backend, evaluations=1, starts=[everywhere[1:]])
+
+
 @pytest.mark.parametrize("evaluations", [1, 2.0, 17])
 def test_a_budget_of_evaluations_is_kept(evaluations: int) -> None:
     backend = large("list")
