@@ -21,7 +21,8 @@ from common import Row, describe_placement, run_benchmark
 from summaries import Tables
 
 from placement_gym.backends.measured import build_measured_backend, load_or_measure
-from placement_gym.backends.measured.throughput import InFlight, ThroughputCompiler
+from placement_gym.backends.measured.in_flight import InFlight
+from placement_gym.backends.measured.throughput import ThroughputCompiler
 from placement_gym.backends.measured.worker import Worker
 from placement_gym.base import FloatArray, IntArray
 from placement_gym.hardware import PRESETS, DeviceSpec

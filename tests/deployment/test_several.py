@@ -21,7 +21,7 @@ from testbed import make, worker_of
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import StagedRequest
-from placement_gym.backends.measured.throughput import InFlight, ThreadLane
+from placement_gym.backends.measured.in_flight import InFlight, ThreadLane
 from placement_gym.base import UserError
 from placement_gym.cli import main
 from placement_gym.cli.tables import models_tables

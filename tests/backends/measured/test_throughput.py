@@ -18,15 +18,11 @@ from placement_gym.backends.measured import (
     MeasuredBackend,
     StagedRequest,
     TimingProtocol,
-    throughput,
+    in_flight,
     timing,
 )
-from placement_gym.backends.measured.throughput import (
-    InFlight,
-    QueueLane,
-    ThreadLane,
-    list_streams,
-)
+from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
+from placement_gym.backends.measured.throughput import list_streams
 from placement_gym.base import UserError
 from placement_gym.graph import Units, contract
 from placement_gym.hardware import DeviceSpec, usable_cores
@@ -161,7 +157,7 @@ class Scripted:
 def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three requests in flight: the first three results and the last three are not timed."""
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
-    monkeypatch.setattr(throughput, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(in_flight, "perf_counter", lambda: next(clock))
     lane = Scripted()
     requests = InFlight([Member("chain")], [lane], 3, 5)
     assert requests.time_window() == pytest.approx(2000.0)
@@ -187,7 +183,7 @@ def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch
             end(None)
 
     monkeypatch.setattr(ov, "AsyncInferQueue", Queue)
-    monkeypatch.setattr(throughput, "perf_counter", lambda: log.append("clock") or 5.0)
+    monkeypatch.setattr(in_flight, "perf_counter", lambda: log.append("clock") or 5.0)
     QueueLane(None, 1, [[]], log.append).start(log.append)  # type: ignore[arg-type]
     assert log == ["free", "an inference", "clock", "start", 5.0]
 
