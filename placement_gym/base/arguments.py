@@ -35,11 +35,7 @@ def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) ->
 
 
 def parse_count(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> int:
-    """Return a whole number from ``least`` to ``most``, which may be a float such as 1e6.
-
-    Raises:
-        UserError: It is another value.
-    """
+    """Return the integer of a number such as 1e6; raise unless it is from ``least`` to ``most``."""
     check_integer(name, count := as_whole(value), least, most)
     return int(count)
 

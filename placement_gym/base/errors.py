@@ -57,12 +57,9 @@ def warn_user(message: str) -> None:
 
 
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UserError:
-    """Make the error for an unknown name; it suggests the nearest name or lists all.
+    """Make the error for an unknown name, which suggests the nearest one or lists all.
 
-    Args:
-        kind: What is named, as in ``"reward"``.
-        name: The unknown name.
-        choices: The known names.
+    ``kind`` is what is named, as in ``"reward"``.
     """
     names = sorted(choices)
     must_be, near = f"must be one of {', '.join(names)}", suggest(name, names)

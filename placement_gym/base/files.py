@@ -131,11 +131,7 @@ def list_neighbours(path: str) -> list[str]:
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """Read a file of at most ``limit`` bytes.
-
-    Raises:
-        FileError: It cannot be read, is not a regular file, or is larger.
-    """
+    """Read a regular file of at most ``limit`` bytes, or raise ``FileError``."""
     file = Path(path)
     try:
         if is_path(file) and not is_file(file):
@@ -162,10 +158,7 @@ def read_pieces(file: IO[bytes], limit: int) -> bytes:
 
 
 def safe_name(text: str) -> str:
-    """Make a file name of a model's name or a label.
-
-    It has letters, digits, ``_``, ``.`` and ``-``; a long name ends with digits of a hash.
-    """
+    """Make a file name of letters, digits, ``_``, ``.`` and ``-``; a long one ends with a hash."""
     name = UNSAFE.sub("-", text).lstrip(".-") or "unnamed"
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
@@ -175,11 +168,7 @@ def safe_name(text: str) -> str:
 
 @contextmanager
 def make_temporary_folder() -> Iterator[Path]:
-    """Yield a folder that is removed when the block ends.
-
-    Raises:
-        FileError: It cannot be made.
-    """
+    """Yield a folder that is removed when the block ends, or raise ``FileError``."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="placement_gym-", ignore_cleanup_errors=True)
     except OSError as error:

@@ -26,9 +26,9 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def write_json(path: str | Path, values: Any, follow: bool = False, indent: int | None = 1) -> None:
+def write_json(path: str | Path, values: Any) -> None:
     """Write plain values as JSON, see ``replace_file``."""
-    write_text(path, json.dumps(values, indent=indent) + "\n", follow)
+    write_text(path, json.dumps(values, indent=1) + "\n")
 
 
 def compute_checksum(values: dict[str, Any]) -> str:
@@ -58,11 +58,7 @@ class JsonFile(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, values: Any) -> Self:
-        """Make an object from a file's contents.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+        """Make an object from a file's contents; a ``UserError`` names the wrong field."""
 
     def save(self, path: str | Path, follow: bool = True) -> None:
         """Write a JSON file; ``follow`` replaces the target of a link, not the link.
@@ -70,7 +66,7 @@ class JsonFile(ABC):
         Raises:
             FileError: It cannot be written; an existing file is unchanged.
         """
-        write_json(path, self.to_json(), follow, self.indent)
+        write_text(path, json.dumps(self.to_json(), indent=self.indent) + "\n", follow)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -27,11 +27,7 @@ def name_output_file(out: str | Path, name: str) -> Path:
 
 
 def make_output_folder(path: str | Path) -> Path:
-    """Create a folder and check that files can be written into it.
-
-    Raises:
-        FileError: It cannot be created or written.
-    """
+    """Create a folder, or raise ``FileError`` if no files can be written into it."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,11 +42,7 @@ def make_output_folder(path: str | Path) -> Path:
 
 
 def check_output_folder(path: str | Path) -> Path:
-    """Check that ``make_output_folder`` will succeed, before long work; leave no new folder.
-
-    Raises:
-        FileError: It cannot be created or written.
-    """
+    """Check that ``make_output_folder`` will succeed, before long work; leave no new folder."""
     folder = Path(path)
     new = [one for one in (folder, *folder.parents) if not is_path(one)]
     try:
@@ -62,11 +54,7 @@ def check_output_folder(path: str | Path) -> Path:
 
 
 def check_output_file(path: str | Path) -> Path:
-    """Check that a file can be written, before long work.
-
-    Raises:
-        UserError: It cannot be written.
-    """
+    """Raise ``UserError`` if a file cannot be written, before long work."""
     file = Path(path)
     if is_folder(file):
         raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
@@ -80,10 +68,7 @@ def check_output_file(path: str | Path) -> Path:
 def replace_files(folder: Path) -> Iterator[Path]:
     """Yield a new folder, whose files move to ``folder`` when the block ends without an error.
 
-    Files that belong together are thus replaced together, or not at all if the disk is full.
-
-    Raises:
-        FileError: They cannot be written.
+    If they cannot be written, none of them is, and ``FileError`` is raised.
     """
     with explain_write_errors(folder):
         staged = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))

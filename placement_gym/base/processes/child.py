@@ -126,12 +126,8 @@ class Child:
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
         """Send a request and wait for its answer.
 
-        Args:
-            request: Values for JSON.
-            timeout_s: Seconds without a sign of life after which the child is terminated.
-
         Raises:
-            ChildLostError: It exited or hangs.
+            ChildLostError: It exited, or was terminated after ``timeout_s`` without a sign of life.
             RemoteError: The request failed in the child.
         """
         try:
@@ -161,11 +157,7 @@ class Child:
                     raise ChildLostError(self.explain_end()) from None
 
     def wait(self, timeout_s: float, longest_s: float = float("inf")) -> bool:
-        """Wait at most ``longest_s`` for messages; return whether the answer has arrived.
-
-        Raises:
-            ChildLostError: The child exited, or gave no sign of life for ``timeout_s``.
-        """
+        """Wait at most ``longest_s`` for messages; return whether the answer has arrived."""
         left_s = min(self.check_life(timeout_s), longest_s)
         if is_ready(self.pipe_out, select.POLLIN, left_s):
             got = os.read(self.pipe_out.fileno(), 1 << 16)
@@ -199,11 +191,7 @@ class Child:
                 raise ChildLostError(f"it sent an invalid message: {line[:80]!r}")
 
     def check_life(self, timeout_s: float) -> float:
-        """Return the seconds until the child counts as hung, at least some milliseconds.
-
-        Raises:
-            ChildHungError: The time is over and the pipe empty; the child is terminated.
-        """
+        """Return the seconds until the child counts as hung; if none are left, end it and raise."""
         silent_s, _, stage = self.heartbeat.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)

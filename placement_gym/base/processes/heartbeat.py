@@ -47,7 +47,6 @@ class Heartbeat:
         return monotonic() - time_s, count, stage.rstrip(b"\0").decode(errors="replace")
 
     def close(self) -> None:
-        """Release the memory and its file."""
         if not self.memory.closed:
             self.memory.close()
             os.close(self.descriptor)

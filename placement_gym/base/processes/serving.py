@@ -43,7 +43,6 @@ class Parent:
         return json.loads(line) if line.endswith(b"\n") else None
 
     def tell(self, **message: Any) -> None:
-        """Send a message."""
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
@@ -52,7 +51,6 @@ class Parent:
         self.tell(steps=steps, found=found)
 
     def print_message(self, text: str) -> None:
-        """Send a text for the parent to print."""
         self.tell(say=text)
 
     def show_waiting(self, text: str) -> None:
@@ -63,9 +61,8 @@ class Parent:
 def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     """Answer the requests of the parent that started this process as a ``Child``.
 
-    Args:
-        make_handle: Makes the function that answers requests from the first message. If it fails,
-            the first request gets the error and the process ends.
+    ``make_handle`` makes the function that answers from the first message. If it fails, the first
+    request gets the error and the process ends.
     """
     leave_out_telemetry()
     parent = Parent(Heartbeat(int(sys.argv[1])))
@@ -114,12 +111,7 @@ def describe(error: BaseException) -> Json:
 
 
 def exit_with_parent(parent: int, of_main_thread: bool = False) -> None:
-    """End this process when its parent has ended, even if that was killed.
-
-    Args:
-        parent: Process id of the parent.
-        of_main_thread: The parent's main thread started this process.
-    """
+    """End this process when its parent has ended, even if that was killed."""
     # Linux kills this process at once, but already when the thread that started it ends. So only
     # `watch` ends processes of other threads; it waits for calls that hold Python's lock.
     if of_main_thread and sys.platform == "linux":

@@ -52,44 +52,28 @@ class FileFields(Fields):
 
     @classmethod
     def read(cls, values: Any, expected_format: int) -> Self:
-        """Check a file's values.
-
-        Raises:
-            UserError: The format is not the expected one, or a field is wrong.
-        """
+        """Check a file's format and fields, or raise ``UserError``."""
         if not isinstance(values, Mapping) or "format" not in values:
             raise UserError("it needs an object with the key 'format'")
         number = values["format"]
         if isinstance(number, bool) or number != expected_format:
-            this = f"this version reads {expected_format}"
-            raise UserError(f"its format is {shorten(number)}, {this}")
+            raise UserError(
+                f"its format is {shorten(number)}, this version reads {expected_format}"
+            )
         return check(cls, values)
 
 
 def load_json(path: str | Path, megabytes: int = 256) -> Any:
-    """Read a JSON file as plain values.
-
-    Raises:
-        FileError: It cannot be read, or is too large.
-        UserError: It is not valid JSON; the message has the line.
-    """
+    """Read a JSON file as plain values, or raise ``FileError`` or ``UserError``."""
     return parse_json(read_bytes(path, megabytes * MEGABYTE))
 
 
 def load_valid(
     path: str | Path, parse: Callable[[Any], Parsed], kind: str, megabytes: int = 256
 ) -> Parsed:
-    """Read a JSON file and parse its values.
+    """Read a JSON file and ``parse`` its values.
 
-    Args:
-        path: The file.
-        parse: Makes an object of plain values.
-        kind: Kind of file for the message, as in ``"a placement file"``.
-        megabytes: Maximum size.
-
-    Raises:
-        FileError: It cannot be read, or is too large.
-        UserError: It is not valid JSON, or ``parse`` refuses it; the message names the file.
+    The error for invalid contents names the file and its ``kind``, as in ``"a placement file"``.
     """
     values = None
     try:
@@ -102,11 +86,7 @@ def load_valid(
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Parse JSON without NaN and infinities, at most 200 levels deep.
-
-    Raises:
-        UserError: It is not valid JSON; the message has the line.
-    """
+    """Parse JSON without NaN and infinities, or raise ``UserError`` with the line."""
     raw = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
         return from_json(raw.removeprefix(BOM_UTF8), allow_inf_nan=False)
@@ -115,11 +95,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def check(schema: type[Schema], values: Any) -> Schema:
-    """Check values by a schema.
-
-    Raises:
-        UserError: Fields are missing or wrong; the message names the first ones.
-    """
+    """Check values by a schema, or raise ``UserError`` with the first wrong fields."""
     if not isinstance(values, Mapping):
         raise UserError(f"it needs an object with the keys {required_keys(schema)}")
     try:
@@ -189,14 +165,9 @@ def find_kind(values: Any) -> str:
 
 
 def refuse_file(path: str | Path, kind: str, values: Any, error: UserError) -> UserError:
-    """Make the error for a file with invalid contents.
+    """Make the error for a file that is not of a ``kind``, as in ``"a placement file"``.
 
-    Args:
-        path: The file.
-        kind: Expected kind, as in ``"a placement file"``.
-        values: Contents; None if they cannot be parsed. If they have another kind, the message
-            names it instead of the error.
-        error: Reason.
+    If its ``values`` are of another known kind, the message names that instead of ``error``.
     """
     found = find_kind(values)
     reason = f"it is a {found}" if found and found not in kind else error

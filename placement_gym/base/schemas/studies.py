@@ -137,11 +137,7 @@ def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:
 
 
 def parse_yaml(content: bytes) -> Any:
-    """Parse a YAML document without tags.
-
-    Raises:
-        UserError: It is not valid, too deep, or too large with aliases expanded.
-    """
+    """Parse a YAML document without tags, within bounds, or raise ``UserError`` with the line."""
     try:
         loader = CheckingLoader(content)
         node = loader.get_single_node()
