@@ -87,12 +87,9 @@ def check_sequence(name: str, value: Any, example: object) -> None:
 def check_plain_fields(
     options: Any, may_be_zero: Collection[str] = (), shares: Collection[str] = ()
 ) -> None:
-    """Check the integers, numbers and flags of a dataclass against their declared types.
+    """Check the integers, numbers and flags of a dataclass against their types.
 
-    Args:
-        options: The dataclass; fields of other types are not checked.
-        may_be_zero: Integers that may be 0; others are at least 1.
-        shares: Numbers that are at most 1.
+    Integers are at least 1 unless they ``may_be_zero``, and ``shares`` are at most 1.
     """
     for field in fields(options):
         value = getattr(options, field.name)
@@ -105,12 +102,7 @@ def check_plain_fields(
 
 
 def suggest_keywords(function: Callable[P, T], *inner: Callable[..., Any]) -> Callable[P, T]:
-    """Suggest the nearest keyword in the error for an unknown one.
-
-    Args:
-        function: The function to decorate.
-        inner: Functions that receive its ``**kwargs``.
-    """
+    """Suggest the nearest name for an unknown keyword; ``inner`` get the keywords, too."""
     keywords = {name for one in (function, *inner) for name in inspect.signature(one).parameters}
     keywords -= {"self", "kwargs"}
 

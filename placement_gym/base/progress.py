@@ -48,15 +48,13 @@ class TimeLeft(ProgressColumn):
 
 
 def estimate_left(task: Task) -> float | None:
-    """Estimate the seconds of the remaining steps from those done; None if there are none.
-
-    The current step counts as soon as it takes longer than the mean.
-    """
+    """Estimate the seconds of the remaining steps from those done; None if there are none."""
     n_done, speed = task.completed - task.fields["begun"], task.speed
     if task.finished or task.total is None or not speed or not task.elapsed or n_done <= 0:
         return None
     mean_s, n_left = 1.0 / speed, task.total - task.completed
     under_way_s = task.elapsed - n_done * mean_s
+    # The current step counts as soon as it takes longer than the mean.
     next_s = max(mean_s, task.elapsed / (n_done + 1))
     return max(mean_s - under_way_s, 0.0) + (n_left - 1) * next_s
 

@@ -26,8 +26,7 @@ MAX_BITS = 8
 def weight_bytes(node: ov.Node) -> int:
     """Return the bytes that a device stores of a node; zero except for constants.
 
-    Weights before a ``FakeQuantize`` of at most 256 levels take one byte each, because devices
-    round them when they compile the model.
+    Devices round weights before a ``FakeQuantize`` of at most 256 levels to one byte each.
     """
     if node.get_type_name() != "Constant":
         return 0

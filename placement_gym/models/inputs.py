@@ -51,8 +51,7 @@ def read_own(model: ov.Model, given: InputsArgument | None, complete: bool = Fal
     """Read the user's inputs of a model; ``complete`` requires all of them.
 
     Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape, which the message lists.
+        UserError: A file cannot be read, or inputs do not fit; the message lists all faults.
     """
     if given is None:
         return OwnInputs()

@@ -16,10 +16,7 @@ def is_stateful(model: ov.Model) -> bool:
 
 
 def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of all inputs, in place, to ``find_batch``.
-
-    HETERO fails on many splits of a model with state and a dynamic batch.
-    """
+    """Bind the batch of all inputs, in place: HETERO fails on many splits with state otherwise."""
     batch = find_batch(model)
     shapes: dict[str, list[int | str]] = {}
     for port in model.inputs:

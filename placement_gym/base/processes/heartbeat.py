@@ -14,10 +14,7 @@ FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 
 class Heartbeat:
-    """Time of the last sign, the stage that began then, and a count.
-
-    ``descriptor`` is that of the shared file; None makes a file.
-    """
+    """Time of the last sign, its stage and a count, in a shared file, by default a new one."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
