@@ -1,4 +1,4 @@
-"""Errors, arrays, files, text for people, child processes and schemas: all else stands on these."""
+"""Errors, arrays, files, texts, kernels, child processes and schemas, which all rooms use."""
 
 import lazy_loader
 

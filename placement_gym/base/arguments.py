@@ -1,4 +1,4 @@
-"""Checks of arguments; each error names the value and the possible ones."""
+"""Checks of arguments; errors name the value and the valid ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 MAX_INTEGER = 2**62
-"""Largest integer argument: half of int64, of which a sum does not overflow."""
+"""Maximum integer argument; the sum of two fits int64."""
 MAX_HORIZON = 2**31 - 1
-"""Largest horizon: that of int32."""
 MAX_NOISE = 10.0
-"""Largest standard deviation of the logarithm of a latency."""
+"""Maximum standard deviation of the logarithm of a latency."""
 MAX_NUMBER = 1e12
-"""Largest number of an argument. Hand-tuned: beyond any meaningful value, and its square is finite
-in f32."""
+"""Maximum number as an argument. Hand-tuned; its square is finite in f32."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -37,17 +35,13 @@ def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) ->
 
 
 def parse_count(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> int:
-    """Return a number of steps, placements or evaluations, which may be a float such as 1e6.
-
-    Raises:
-        UserError: It is not a whole number from ``least`` to ``most``.
-    """
+    """Return the integer of a number such as 1e6; raise unless it is from ``least`` to ``most``."""
     check_integer(name, count := as_whole(value), least, most)
     return int(count)
 
 
 def as_whole(value: Any) -> Any:
-    """Return the integer that a float such as 1e6 is; other values as they are."""
+    """Convert a whole float to an integer; keep other values."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -60,7 +54,6 @@ def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
 
 
 def show_value(value: Any) -> str:
-    """The beginning of a value, for a message."""
     if isinstance(value, Integral) and abs(int(value)) >= MAX_INTEGER:
         return "one that is out of range"
     return f"{value!r:.80}"
@@ -80,13 +73,13 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Raise unless the value is one of these names."""
+    """Raise unless the value is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise unknown_name(name, value, choices)
 
 
 def check_sequence(name: str, value: Any, example: object) -> None:
-    """Raise unless the value is a list or a tuple, as in an example."""
+    """Raise unless the value is a list or a tuple; the message shows ``example``."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise UserError(f"{name} must be a list, as in {example}, not {show_value(value)}")
 
@@ -94,12 +87,9 @@ def check_sequence(name: str, value: Any, example: object) -> None:
 def check_plain_fields(
     options: Any, may_be_zero: Collection[str] = (), shares: Collection[str] = ()
 ) -> None:
-    """Raise unless the integers, numbers and flags of a dataclass are what they are declared as.
+    """Check the integers, numbers and flags of a dataclass against their types.
 
-    Args:
-        options: An instance; fields of other types are not looked at.
-        may_be_zero: Names of integers that may be 0; all others are at least 1.
-        shares: Names of numbers that are at most 1.
+    Integers are at least 1 unless they ``may_be_zero``, and ``shares`` are at most 1.
     """
     for field in fields(options):
         value = getattr(options, field.name)
@@ -112,12 +102,7 @@ def check_plain_fields(
 
 
 def suggest_keywords(function: Callable[P, T], *inner: Callable[..., Any]) -> Callable[P, T]:
-    """Let the error for an unknown keyword suggest the nearest one.
-
-    Args:
-        function: What is called.
-        inner: What it passes its ``**kwargs`` to.
-    """
+    """Suggest the nearest name for an unknown keyword; ``inner`` get the keywords, too."""
     keywords = {name for one in (function, *inner) for name in inspect.signature(one).parameters}
     keywords -= {"self", "kwargs"}
 
@@ -125,15 +110,17 @@ def suggest_keywords(function: Callable[P, T], *inner: Callable[..., Any]) -> Ca
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
             if name not in keywords:
-                of_env = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
-                near = suggest(name, keywords) or of_env * ("env_kwargs" in keywords)
-                near = near or f" (it takes {', '.join(sorted(keywords))})"
-                raise KeywordError(
-                    f"{function.__qualname__}(): {removal}"
-                    if (removal := explain_removal("argument", name))
-                    else f"{function.__qualname__}() got an unexpected keyword argument "
-                    f"{name!r}{near}"
-                )
+                raise explain_keyword(function.__qualname__, name, keywords)
         return function(*args, **kwargs)
 
     return checked
+
+
+def explain_keyword(function: str, name: str, keywords: Collection[str]) -> KeywordError:
+    if removal := explain_removal("argument", name):
+        return KeywordError(f"{function}(): {removal}")
+    remedy = suggest(name, keywords)
+    if not remedy and "env_kwargs" in keywords:
+        remedy = f": is it of gym.make? Then pass env_kwargs={{{name!r}: ...}}"
+    remedy = remedy or f" (it takes {', '.join(sorted(keywords))})"
+    return KeywordError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")

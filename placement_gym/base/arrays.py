@@ -1,4 +1,4 @@
-"""Types of arrays, and rounding that makes numbers the same on every processor."""
+"""Types of arrays, and rounding that gives equal numbers on all processors."""
 
 from __future__ import annotations
 
@@ -11,30 +11,25 @@ Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
 UInt8 = NDArray[np.uint8]
-MAX_DEVICES = 256
-"""Devices of a problem, at most: kernels and hashes have eight bits for a device."""
 UInt32 = NDArray[np.uint32]
 UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
 
+MAX_DEVICES = 256
+"""Maximum number of devices: kernels and hashes store a device in eight bits."""
 POWERS = np.array([float(f"1e{k}") for k in range(-323, 309)])
-"""The powers of ten, each rounded correctly, which ``10.0**k`` is not on every platform."""
+"""Powers of ten, rounded correctly, as ``10.0**k`` is not on all platforms."""
 
 
 def round_significant(values: ArrayLike, digits: int) -> FloatArray:
-    """Round numbers to significant digits.
+    """Round numbers to at most 12 significant digits, with equal results on all processors.
 
-    Exponentials and logarithms differ in their last bit between processors, whose vector
-    instructions compute them by other formulas. Numbers that are rounded before they are used or
-    hashed are the same everywhere; the rounding itself only divides and multiplies.
-
-    Args:
-        values: Any shape; zeros and numbers that are not finite stay as they are.
-        digits: Number of digits kept, at most 12.
+    Exponentials and logarithms differ between processors in their last bit. Round them before they
+    are used or hashed. Zeros, infinities and NaN are unchanged.
     """
     values = np.asarray(values, dtype=np.float64)
     regular = np.isfinite(values) & (np.abs(values) >= POWERS[digits])
     size = np.where(regular, np.abs(values), 1.0)
     unit = POWERS[np.searchsorted(POWERS, size, side="right") - digits]
     rounded: FloatArray = np.where(regular, np.sign(values) * np.rint(size / unit) * unit, values)
-    return rounded + 0.0  # a negative zero becomes the other one
+    return rounded + 0.0  # -0.0 becomes 0.0

@@ -1,4 +1,4 @@
-"""The package's errors and warnings: errors of the user, and failures of the engine."""
+"""Errors and warnings of the package."""
 
 from __future__ import annotations
 
@@ -9,46 +9,43 @@ from difflib import get_close_matches
 from placement_gym.base.texts import make_lines_printable
 
 MAX_LISTED_NAMES = 12
-"""Names that an error message lists in full; of more it only suggests the nearest. Hand-tuned."""
+"""Maximum length of a list of names in a message. Hand-tuned."""
 
 
 class PlacementGymError(Exception):
-    """Any error that this package raises on purpose; its message is for the user."""
+    """Base class of the package's errors; the message is for the user."""
 
 
 class UserError(PlacementGymError, ValueError):
-    """A wrong argument, file or name; the message says what to change."""
+    """Invalid argument, file or name; the message says what to change."""
 
 
 class KeywordError(UserError, TypeError):
-    """A keyword that a function does not take."""
+    """Unexpected keyword argument."""
 
 
 class EngineError(PlacementGymError, RuntimeError):
-    """OpenVINO, a process or the machine refused or failed; the message has the remedy."""
+    """Failure of OpenVINO, a process or the machine; the message has the remedy."""
 
 
 class CompileError(EngineError):
-    """OpenVINO refused a placement, or compiled something else."""
+    """OpenVINO cannot compile a placement, or compiled another one."""
 
 
 class PlacementGymWarning(UserWarning):
-    """A caution to read before trusting a result."""
+    """Caution about a result."""
 
 
 def raise_interrupt(error: BaseException) -> None:
-    """Raise ``KeyboardInterrupt`` if that is what an error is: Ctrl-C in compiled code.
-
-    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``;
-    a compiled module that is being loaded, as OpenVINO's, ends with an ``ImportError``.
-    """
-    of_compiled_code = isinstance(error, (SystemError, ImportError))
-    if of_compiled_code and isinstance(error.__cause__, KeyboardInterrupt):
+    """Raise ``KeyboardInterrupt`` if an error was caused by Ctrl-C in compiled code."""
+    # Python reports it as a SystemError of numba's functions, an ImportError of OpenVINO's modules.
+    is_of_compiled_code = isinstance(error, (SystemError, ImportError))
+    if is_of_compiled_code and isinstance(error.__cause__, KeyboardInterrupt):
         raise KeyboardInterrupt from None
 
 
 def warn_user(message: str) -> None:
-    """Warn in one line, without the path and the source line of a caller inside the package."""
+    """Warn without naming a source line inside the package."""
     warnings.warn_explicit(
         make_lines_printable(message),
         PlacementGymWarning,
@@ -60,25 +57,20 @@ def warn_user(message: str) -> None:
 
 
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UserError:
-    """The error for a name that is not known: it suggests the nearest one, or lists all.
+    """Make the error for an unknown name, which suggests the nearest one or lists all.
 
-    A long list is left out where there is a nearest name.
-
-    Args:
-        kind: What the name should be, as in ``"reward"``.
-        name: The unknown name.
-        choices: The names that exist.
+    ``kind`` is what is named, as in ``"reward"``.
     """
     names = sorted(choices)
-    name_list, near = ", ".join(names), suggest(name, names)
+    must_be, near = f"must be one of {', '.join(names)}", suggest(name, names)
     if not near:
-        return UserError(f"{kind} must be one of {name_list}, not {name!r:.200}")
-    all_names = f" It must be one of {name_list}" if len(names) <= MAX_LISTED_NAMES else ""
+        return UserError(f"{kind} {must_be}, not {name!r:.200}")
+    all_names = f" It {must_be}" if len(names) <= MAX_LISTED_NAMES else ""
     return UserError(f"{kind} cannot be {name!r:.200}{near}{all_names}")
 
 
 def suggest(name: object, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
+    """Return ``"; did you mean 'x'?"`` with the nearest name, or an empty string."""
     names = {name.lower(): name for name in choices}
     nearest = get_close_matches(str(name)[:100].lower(), names, n=1)
     return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

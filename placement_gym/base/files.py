@@ -1,4 +1,4 @@
-"""Files: read within bounds, replaced as a whole or not at all, and named safely."""
+"""Files: reading within bounds, atomic replacement, and safe names."""
 
 from __future__ import annotations
 
@@ -18,26 +18,22 @@ from typing import IO
 from placement_gym.base.errors import UserError, suggest
 
 IMPORT_ROOT = Path(__file__).resolve().parents[2]
-"""The folder that this package and ``agents`` are imported from."""
+"""Folder of this package and of ``agents``."""
 MAX_NEIGHBOURS = 1000
 CHUNK_BYTES = 2**20
-"""Bytes of one read: Python reserves memory for the whole size that it is asked to read."""
+"""Bytes of one read, for which Python reserves memory."""
 MAX_NAME_BYTES = 150
-"""Bytes of a file name that are taken from a model or a label: file systems allow 255 in all."""
+"""Maximum bytes of a name; file systems allow 255, with suffixes."""
 UNSAFE = re.compile(r"[^\w.-]+")
 
 
 class FileError(UserError, OSError):
-    """A file cannot be read or written; the message names it and says why."""
+    """A file cannot be read or written; the message has its name and the reason."""
 
 
 @contextmanager
 def explain_write_errors(path: str | Path) -> Iterator[None]:
-    """Turn an error of the system within a block that writes a file into one for the user.
-
-    Raises:
-        FileError: It cannot be written; the message says why.
-    """
+    """Raise ``FileError`` for errors of the system in a block that writes a file."""
     try:
         yield
     except FileError:
@@ -47,7 +43,7 @@ def explain_write_errors(path: str | Path) -> Iterator[None]:
 
 
 def explain_error(error: BaseException) -> str:
-    """The reason alone, of an error that also names a file."""
+    """Return the reason of an error without the file's name."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -55,16 +51,16 @@ def explain_error(error: BaseException) -> str:
 def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a new file, which replaces ``path`` when the block ends without an error.
 
-    For libraries that write to a path; the new file has the same folder and suffix. It is on the
-    disk before it replaces the old one: a full disk or a kill leaves the old file whole.
+    The new file has the same folder and suffix. It is on the disk before it replaces the old one:
+    a full disk or a kill leaves the old one whole.
 
     Args:
-        path: The file.
-        follow: Whether a link stays a link and its target is replaced: for paths that the user
-            named. In a folder that may be a stranger's, a link is replaced itself.
+        path: The file to replace.
+        follow: Replace the target of a link, not the link: only for paths that the user named, as a
+            folder of results may hold links of strangers.
 
     Raises:
-        FileError: It cannot be written; the message says why.
+        FileError: The file cannot be written.
     """
     target = Path(path)
     with explain_write_errors(path):
@@ -72,7 +68,7 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
             if target.exists() and not target.is_file():  # a pipe or a terminal
                 yield target
                 return
-            target = Path(os.path.realpath(target))  # resolve() fails on a circle of links
+            target = Path(os.path.realpath(target))  # resolve() fails on circular links
         temporary = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
         try:
             yield temporary
@@ -82,7 +78,7 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
 
 
 def put_on_disk(temporary: Path, target: Path) -> None:
-    """Replace a file by one that is on the disk first."""
+    """Replace a file after the new one is on the disk; keep its mode."""
     if target.is_file() and not target.is_symlink():
         temporary.chmod(target.stat().st_mode)
     _sync(temporary)
@@ -91,18 +87,18 @@ def put_on_disk(temporary: Path, target: Path) -> None:
 
 
 def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:
-    """Write a file, or leave the one that is there; see ``replace_file``."""
+    """Write a file, see ``replace_file``."""
     with replace_file(path, follow) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: str | Path, text: str, follow: bool = False) -> None:
-    """Write a text file in UTF-8, or leave the one that is there; see ``replace_file``."""
+    """Write a text file in UTF-8, see ``replace_file``."""
     write_bytes(path, text.encode(), follow)
 
 
 def _sync(path: Path) -> None:
-    """Have the system write a file or a folder to the disk, where its file system can."""
+    """Flush a file or folder to the disk, if its file system can."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -114,22 +110,20 @@ def _sync(path: Path) -> None:
 
 
 def is_path(text: object) -> bool:
-    """Return whether text names something that exists; False for text that cannot be a name."""
+    """Return whether text is an existing path; False if it cannot be one."""
     return os.path.exists(str(text))  # noqa: PTH110  Path raises where a name is too long
 
 
 def is_file(text: object) -> bool:
-    """As ``is_path``, of a regular file."""
     return os.path.isfile(str(text))  # noqa: PTH113
 
 
 def is_folder(text: object) -> bool:
-    """As ``is_path``, of a folder."""
     return os.path.isdir(str(text))  # noqa: PTH112
 
 
 def list_neighbours(path: str) -> list[str]:
-    """Files in the folder of a path, as the path would name them."""
+    """List the files in the folder of a path, to suggest one."""
     folder = Path(path).parent
     with suppress(OSError, ValueError):
         return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
@@ -137,11 +131,7 @@ def list_neighbours(path: str) -> list[str]:
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """Read a file of at most ``limit`` bytes.
-
-    Raises:
-        FileError: It cannot be read, is not a regular file, or is larger; the message says why.
-    """
+    """Read a regular file of at most ``limit`` bytes, or raise ``FileError``."""
     file = Path(path)
     try:
         if is_path(file) and not is_file(file):
@@ -151,17 +141,16 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     except FileError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        reason = explain_error(error)
         is_missing = isinstance(error, FileNotFoundError)
         near = suggest(path, list_neighbours(str(path))) if is_missing else ""
-        raise FileError(f"cannot read {str(path)!r}: {reason}{near}") from error
+        raise FileError(f"cannot read {str(path)!r}: {explain_error(error)}{near}") from error
     if len(content) > limit:
         raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
     return content
 
 
 def read_pieces(file: IO[bytes], limit: int) -> bytes:
-    """Read at most ``limit`` bytes, with memory for no more than the file has."""
+    """Read at most ``limit`` bytes, with memory for the file's size only."""
     content = BytesIO()
     while piece := file.read(min(CHUNK_BYTES, limit - content.tell())):
         content.write(piece)
@@ -169,10 +158,7 @@ def read_pieces(file: IO[bytes], limit: int) -> bytes:
 
 
 def safe_name(text: str) -> str:
-    """A file name without folders from a model's name or a label.
-
-    Letters, digits, ``_``, ``.`` and ``-`` stay; long names end with some digits of a hash.
-    """
+    """Make a file name of letters, digits, ``_``, ``.`` and ``-``; a long one ends with a hash."""
     name = UNSAFE.sub("-", text).lstrip(".-") or "unnamed"
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
@@ -182,11 +168,7 @@ def safe_name(text: str) -> str:
 
 @contextmanager
 def make_temporary_folder() -> Iterator[Path]:
-    """A folder that is removed when the block ends.
-
-    Raises:
-        FileError: It cannot be made; the message says what to do.
-    """
+    """Yield a folder that is removed when the block ends, or raise ``FileError``."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="placement_gym-", ignore_cleanup_errors=True)
     except OSError as error:

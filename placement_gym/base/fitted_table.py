@@ -1,4 +1,4 @@
-"""Tables and text that fit a terminal: narrow ones get fewer columns, numbers are never cut."""
+"""Tables and text that fit a terminal: columns are omitted, numbers are never cut."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ UNLIMITED_WIDTH = 10_000
 """Width of a table that is not printed to a terminal."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 BEFORE_SIGN = re.compile(r"(?<=\d) (?=(?:%|ms|MB|s|x)(?!\w))")
-"""The space between a number and its unit, where no line is broken."""
+"""Space between a number and its unit, where lines do not break."""
 NOTHING = ("", "-")
-"""Cells that say nothing."""
+"""Empty cells."""
 HEADER_WIDTH = 12
 """Characters after which a header wraps. Hand-tuned."""
 MAX_WORDS, MIN_WORDS = 24, 16
-"""Characters of a column of words before another column is omitted: of one that is always shown,
-and of others. Hand-tuned."""
+"""Width that a column of words gets before another is omitted: if always shown, and else.
+Hand-tuned."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: Its header.
-        spare: The column with the largest number is left out first; 0 is always shown.
-        text: Whether it holds words, which may be wrapped, and not numbers.
-        meaning: What it holds, for the legend below the table; may be empty.
-        whole: Whether words are names to be typed, which are never wrapped.
+        name: Header.
+        spare: The column with the highest number is omitted first; 0 is always shown.
+        text: It holds words, which may be wrapped, not numbers.
+        meaning: Explanation in the legend below the table; may be empty.
+        whole: Its words are names to type, which are never wrapped.
     """
 
     name: str
@@ -49,12 +49,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FittedText:
-    """Text for ``rich`` without markup, wrapped so that numbers stay with their units.
-
-    Attributes:
-        text: What is shown; brackets are not markup, escapes not commands.
-        style: Of ``rich``.
-    """
+    """Text for ``rich`` without markup, in lines that keep numbers with their units."""
 
     text: str
     style: str = ""
@@ -66,18 +61,18 @@ class FittedText:
 
 
 class FittedTable:
-    """A table for ``rich`` with as many columns as fit."""
+    """Table for ``rich`` with as many columns as fit."""
 
     def __init__(self, columns: Sequence[Column], title: str = "") -> None:
         self.columns, self.title = columns, title
         self.rows: list[tuple[Sequence[str], str]] = []
 
     def add_row(self, *cells: object, style: str = "") -> None:
-        """Add a line; cells are shown as they are, brackets are not markup."""
+        """Add a line of cells, without markup."""
         self.rows.append(([make_printable(cell) for cell in cells], style))
 
     def add_cells(self, cells: Mapping[str, str], style: str = "") -> None:
-        """Add a line from cells by column; what it lacks is empty."""
+        """Add a line of cells by column name; missing ones are empty."""
         self.add_row(*(cells.get(column.name, "") for column in self.columns), style=style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -103,7 +98,6 @@ class FittedTable:
     def choose_columns(
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions
     ) -> list[Column]:
-        """The columns that fit, in order."""
         chosen = list(columns)
         while self.least_width(chosen, console, options) > options.max_width:
             spare = max(chosen, key=lambda column: column.spare)
@@ -115,17 +109,16 @@ class FittedTable:
     def least_width(
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions
     ) -> int:
-        """Characters of a line in which no number of these columns is cut."""
+        """Return the width in which no number of these columns is cut."""
         wide = options.update(max_width=UNLIMITED_WIDTH)
         return console.measure(self.build(columns), options=wide).minimum
 
     def cells(self, column: Column) -> list[str]:
-        """Return the texts of a column."""
         index = list(self.columns).index(column)
         return [cells[index] for cells, _ in self.rows]
 
     def build(self, columns: Sequence[Column], wide_words: bool = True) -> Table:
-        """The table with these columns; without ``wide_words`` words are wrapped as needed."""
+        """Build the table of these columns; ``wide_words`` limits the wrapping of words."""
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for column in columns:
             table.add_column(
@@ -141,19 +134,16 @@ class FittedTable:
         return table
 
     def least_cell_width(self, column: Column, wide_words: bool) -> int | None:
-        """Characters of a column's widest number or name, as of "18.1 %", which is never wrapped.
-
-        Of a column of words those that it gets before another column is left out for it.
-        """
+        """Return the width of a column's longest number or name, or the minimum for words."""
         longest = max(map(len, self.cells(column)), default=0)
         if column.whole or not column.text:
-            # rich breaks no header of such a column, and would cut its numbers for it
+            # rich does not break the header of such a column, and would cut its numbers.
             return max(longest, *map(len, wrap_header(column.name).split("\n")))
         return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None
 
 
 def word_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> FittedTable:
-    """A table of words, in whose first column are names to be typed."""
+    """Make a table of words, with names to type in the first column."""
     columns = [Column(name, text=True, whole=not number) for number, name in enumerate(names)]
     table = FittedTable(columns, title)
     for row in rows:
@@ -162,5 +152,4 @@ def word_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str =
 
 
 def wrap_header(name: str) -> str:
-    """A column's name in short lines."""
     return fill(name, HEADER_WIDTH, break_long_words=False)

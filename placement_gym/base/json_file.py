@@ -1,4 +1,4 @@
-"""JSON files: objects that are kept as such, and plain values, which JSON can hold."""
+"""JSON files, and objects that are saved as such."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from placement_gym.base.files import write_text
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to what JSON can hold.
-
-    Tuples become lists, NaN and infinite numbers None, and bytes that are not UTF-8 escapes.
-    """
+    """Convert tuples to lists, NaN and infinities to None, and bad UTF-8 to escapes."""
     if isinstance(value, Mapping):
         return {to_plain(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, str):
@@ -29,25 +26,25 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def write_json(path: str | Path, values: Any, follow: bool = False, indent: int | None = 1) -> None:
-    """Write plain values as a JSON file, or leave the one that is there; see ``replace_file``."""
-    write_text(path, json.dumps(values, indent=indent) + "\n", follow)
+def write_json(path: str | Path, values: Any) -> None:
+    """Write plain values as JSON, see ``replace_file``."""
+    write_text(path, json.dumps(values, indent=1) + "\n")
 
 
 def compute_checksum(values: dict[str, Any]) -> str:
-    """Sixteen hex digits of the contents of a JSON file, its ``checksum`` left out."""
+    """Compute sixteen hex digits of a file's contents without its ``checksum``."""
     contents = {key: value for key, value in values.items() if key != "checksum"}
     text = json.dumps(contents, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class JsonFile(ABC):
-    """The base of what users save and load.
+    """Base class of objects that users save and load.
 
     Attributes:
-        kind: What its file is, for messages, as in ``"a placement file"``.
-        max_megabytes: Largest size of a file.
-        indent: Of the file's lines; None writes a single line.
+        kind: Kind of file for messages, as in ``"a placement file"``.
+        max_megabytes: Maximum size of a file.
+        indent: Indentation of the file; None writes a single line.
     """
 
     kind: ClassVar[str]
@@ -56,28 +53,20 @@ class JsonFile(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """The contents of the file."""
+        """Return the contents of the file."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, values: Any) -> Self:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+        """Make an object from a file's contents; a ``UserError`` names the wrong field."""
 
     def save(self, path: str | Path, follow: bool = True) -> None:
-        """Write a JSON file.
-
-        Args:
-            path: The file.
-            follow: Whether a link stays a link and its target is replaced.
+        """Write a JSON file; ``follow`` replaces the target of a link, not the link.
 
         Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
+            FileError: It cannot be written; an existing file is unchanged.
         """
-        write_json(path, self.to_json(), follow, self.indent)
+        write_text(path, json.dumps(self.to_json(), indent=self.indent) + "\n", follow)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -85,7 +74,7 @@ class JsonFile(ABC):
 
         Raises:
             FileError: The file cannot be read.
-            UserError: It is of another kind or format; the message names the field.
+            UserError: It has another kind or format; the message names the field.
         """
         from placement_gym.base.schemas import load_valid
 

@@ -1,4 +1,4 @@
-"""Compilation of kernels by numba, their cache on disk, and the message while one is compiled."""
+"""Compilation of kernels by numba, their cache on disk, and the message meanwhile."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from placement_gym.base.shown_task import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-"""No division is checked, which would be more code."""
+"""Divisions are not checked."""
 
 
 def compile_once(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Make a decorator as numba's ``njit`` is, which keeps compiled functions on disk if it can.
+    """Make a decorator like numba's ``njit`` that keeps compiled functions on disk if possible.
 
-    A change in the file of a part does not compile its kernels again: see CONTRIBUTING.
+    A change in the file of a part does not compile its kernels again, see CONTRIBUTING.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = njit(**options)(function)
-        if is_jitted(compiled):  # numba's NUMBA_DISABLE_JIT leaves functions as they are
+        if is_jitted(compiled):  # else NUMBA_DISABLE_JIT is set
             compiled._cache = KernelCache(function)
         return compiled
 
@@ -44,15 +44,15 @@ def compile_once(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 kernel = compile_once(**OPTIONS)
-"""Compiles a function that Python calls."""
+"""Decorator of functions that Python calls."""
 part = register_jitable(**OPTIONS)
-"""Compiles a part of kernels, which they call; without what Python would call it by."""
+"""Decorator of functions that kernels call."""
 inlined_part = register_jitable(**OPTIONS, forceinline=True)
-"""Compiles a part of kernels that LLVM puts in place of every call: one that reads a struct and is
-reached by every move, since a call would count references to all arrays that it reads."""
+"""Decorator of functions that LLVM inlines: those of every move that read a struct, as a call would
+count references to all of its arrays."""
 signed: Any = np.int64
-"""Makes an index of an unsigned or constant number: numba compiles a part again for every type that
-it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""
+"""Converts an unsigned or constant index: numba compiles a part for every type of its arguments,
+and the sum of a signed and an unsigned number of 64 bits is a float."""
 SUBJECTS = {
     "placement_gym.solvers.search": ("the search", "about 20 s"),
     "placement_gym.solvers.beams": ("the bounds", "some seconds"),
@@ -60,14 +60,14 @@ SUBJECTS = {
     "placement_gym.solvers": ("repairs", "about 3 s"),
     "placement_gym.schedules": ("the simulator", "about 5 s"),
 }
-"""Whose kernels take more than a second to compile, and how long on an idle core."""
+"""Modules whose kernels take more than a second to compile -> name, and time on an idle core."""
 
 
 class CompilationListener(event.Listener):
-    """Says that kernels are compiled: on the bar of this thread, or on standard error without one.
+    """Shows that a kernel is compiled, on this thread's bar or on standard error.
 
-    Clocks stop meanwhile, see ``base.clock``, and so does the collection of garbage: looking again
-    and again at the many objects of the compiler would take a tenth of the time.
+    Meanwhile clocks stop, see ``base.clock``, and so does garbage collection, which would take a
+    tenth of the time.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class CompilationListener(event.Listener):
         self.said: set[str] = set()
 
     def on_start(self, event: event.Event) -> None:
-        """Say it for a kernel, not for the kernels that are compiled within it."""
+        """Show the message for a kernel, not for those that are compiled within it."""
         stop_clocks()
         if self.depth == 0:
             self.say(event.data["dispatcher"].__module__)
@@ -85,17 +85,17 @@ class CompilationListener(event.Listener):
         self.depth += 1
 
     def on_end(self, event: event.Event) -> None:
-        """Remove the message when the outermost kernel is compiled."""
+        """Remove the message after the outermost kernel."""
         self.depth -= 1
         if self.depth == 0:
             show_waiting("")
             if self.collected:
-                gc.collect(0)  # of the compiler's objects, which would be counted otherwise
+                gc.collect(0)  # the compiler's objects would count as new
                 gc.enable()
         resume_clocks()
 
     def say(self, module: str) -> None:
-        """Say it on the bar as long as it takes, in a separate line once for each subject."""
+        """Show the message on the bar, or print it once for each subject."""
         name = next((name for name in SUBJECTS if module.startswith(name)), None)
         if name is None:
             return
@@ -118,11 +118,11 @@ event.register("numba:compile", LISTENER)
 DIGEST_BYTES = hashlib.sha256().digest_size
 LOCATORS: list[Any] = CompileResultCacheImpl._locator_classes
 USER_WIDE: Any = next(one for one in LOCATORS if one.__name__.endswith("UserWideCacheLocator"))
-"""numba 0.60 names it with an underscore."""
+"""Its name has an underscore in numba 0.60."""
 
 
 class HomeCacheLocator(USER_WIDE):
-    """The user's own cache, of a user that has a home."""
+    """Cache of the user, if there is a home folder."""
 
     def ensure_cache_path(self) -> None:
         if not Path(self.get_cache_path()).is_absolute():  # it begins with "~"
@@ -131,7 +131,7 @@ class HomeCacheLocator(USER_WIDE):
 
 
 class KernelLocations(CompileResultCacheImpl):
-    """The folders that numba tries in turn."""
+    """Folders that numba tries in turn."""
 
     _locator_classes = [  # noqa: RUF012  numba's own attribute
         HomeCacheLocator if locator is USER_WIDE else locator for locator in LOCATORS
@@ -139,10 +139,10 @@ class KernelLocations(CompileResultCacheImpl):
 
 
 class KernelFiles:
-    """A file for each signature of a function, with a checksum.
+    """A file with a checksum for each signature of a function.
 
-    numba's own files share an index, which processes that compile at the same time overwrite, and
-    a file that a power cut left empty ends every later process.
+    numba's files share an index, which concurrent processes overwrite, and an empty file after a
+    power cut ends every later process.
     """
 
     def __init__(self, stem: Path, source_stamp: object) -> None:
@@ -157,7 +157,7 @@ class KernelFiles:
         return hashlib.sha256(self.origin + content).digest()
 
     def load(self, key: object) -> Any:
-        """Load what was compiled; None if it is missing, damaged or of an earlier source."""
+        """Load compiled code; None if it is missing, damaged or of another source."""
         try:
             written = self.find(key).read_bytes()
         except OSError:
@@ -171,7 +171,7 @@ class KernelFiles:
 
 
 class KernelCache(FunctionCache):
-    """The compiled signatures of one function; a disk that refuses them is warned of once."""
+    """Compiled signatures of a function; warns once if they cannot be kept."""
 
     _impl_class = KernelLocations
     has_warned: ClassVar[bool] = False
@@ -187,12 +187,11 @@ class KernelCache(FunctionCache):
         self._cache_file = KernelFiles(stem, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Read what was compiled, while clocks are stopped."""
         with clocks_stopped():
             return super().load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if possible, while clocks are stopped."""
+        """Keep compiled code if possible."""
         try:
             if not self.cache_path:
                 raise FileError("neither the package's folder nor the user's cache can be written")

@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error: a bar, or a line now and then without a terminal."""
+"""Progress on standard error: a bar on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -28,19 +28,17 @@ from placement_gym.base.shown_task import SHOWN
 from placement_gym.base.texts import make_printable
 
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
-"""Seconds before the first line where there is no terminal, and between two lines."""
+"""Seconds before the first line without a terminal, and between two lines."""
 
 
 class Description(ProgressColumn):
-    """Description of the current step; brackets in it, as of a model's name, are not markup."""
+    """Description of the current step, without markup."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{make_printable(task.description):<24}")
 
 
 class TimeLeft(ProgressColumn):
-    """The time that the remaining steps take."""
-
     max_refresh = 0.5
 
     def render(self, task: Task) -> Text:
@@ -50,21 +48,19 @@ class TimeLeft(ProgressColumn):
 
 
 def estimate_left(task: Task) -> float | None:
-    """Seconds that the remaining steps take if each is as long as those before; None before any.
-
-    The step under way counts as soon as it takes longer than those before it.
-    """
+    """Estimate the seconds of the remaining steps from those done; None if there are none."""
     n_done, speed = task.completed - task.fields["begun"], task.speed
     if task.finished or task.total is None or not speed or not task.elapsed or n_done <= 0:
         return None
     mean_s, n_left = 1.0 / speed, task.total - task.completed
     under_way_s = task.elapsed - n_done * mean_s
+    # The current step counts as soon as it takes longer than the mean.
     next_s = max(mean_s, task.elapsed / (n_done + 1))
     return max(mean_s - under_way_s, 0.0) + (n_left - 1) * next_s
 
 
 class ProgressWithHeader(Progress):
-    """A bar below what is shown ``above`` it, if anything is, and below what is waited for."""
+    """Bar with a renderable and the reason of a wait above it."""
 
     def __init__(
         self, *columns: ProgressColumn, above: RenderableType | None, **options: Any
@@ -87,7 +83,7 @@ class ProgressWithHeader(Progress):
 
 
 def is_on_terminal() -> bool:
-    """Return whether progress is shown on a terminal, and not line by line."""
+    """Return whether standard error is a terminal."""
     return Console(stderr=True).is_terminal
 
 
@@ -100,18 +96,17 @@ def progress_bar(
     description: str = "starting",
     above: RenderableType | None = None,
 ) -> Iterator[Progress]:
-    """Show a bar with one task on standard error; each warning is printed once.
+    """Show a bar with one task on standard error; print each warning once.
 
-    Where standard error is not a terminal there is a line instead, after two seconds and then
-    every half minute.
+    Without a terminal, print a line after two seconds and then every half minute.
 
     Args:
-        total: Steps of the task, or None if unknown.
-        unit: What a step is.
-        quiet: Whether to show nothing.
-        counted: What the task's field ``count`` counts in addition to the steps; empty: none.
-        description: What is done at first.
-        above: Shown above the bar on a terminal, and left there.
+        total: Number of steps; None if unknown.
+        unit: Name of the steps.
+        quiet: Show nothing.
+        counted: Name of what the task's field ``count`` counts; empty if nothing.
+        description: Description of the first step.
+        above: Shown above the bar on a terminal, also at the end.
     """
     console = Console(stderr=True)
     columns = (
@@ -124,12 +119,14 @@ def progress_bar(
         *([TimeLeft()] if total else []),
     )
     lines = not (quiet or is_on_terminal())
-    # A bar without steps says nothing once it is done.
-    options = {"console": console, "disable": quiet or lines, "transient": total is None}
-    # The time left follows from all steps: the last half minute, rich's choice, may hold only two
-    # that ended at once.
-    options["speed_estimate_period"] = math.inf
-    with ProgressWithHeader(*columns, above=above, **options) as progress:
+    with ProgressWithHeader(
+        *columns,
+        above=above,
+        console=console,
+        disable=quiet or lines,
+        transient=total is None,  # a bar without steps tells nothing at the end
+        speed_estimate_period=math.inf,  # all steps: the last 30 s may hold two that ended at once
+    ) as progress:
         progress.add_task(description, total=total, count=0, waiting="", begun=0)
         begin(progress)
         task = progress.tasks[0]
@@ -143,7 +140,7 @@ def progress_bar(
 
 
 def begin(progress: Progress, n_done: int = 0) -> None:
-    """Begin the bar's task, of which steps may be done: the time left follows from later ones."""
+    """Start the bar's task; the time left follows from steps after ``n_done``."""
     (task,) = progress.task_ids
     progress.reset(task, completed=n_done)
     progress.tasks[0].fields["begun"] = n_done
@@ -152,7 +149,7 @@ def begin(progress: Progress, n_done: int = 0) -> None:
 
 @contextmanager
 def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[None]:
-    """Print a line about a task now and then while the block runs, if ``active``."""
+    """Print the progress of a task at times while the block runs, if ``active``."""
     if not active:
         yield
         return
@@ -174,7 +171,7 @@ def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[
 
 
 def describe_task(task: Task, unit: str, counted: str) -> str:
-    """A task's progress in one line, as in ``"profiling: 3 of 40 measurements, 0:00:12"``."""
+    """Return a line as ``"profiling: 3 of 40 measurements, 0:00:12"``."""
     steps = "" if task.total is None else f"{int(task.completed)} of {task.total:.0f} {unit}, "
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))

@@ -1,22 +1,18 @@
-"""Measured ratios with their uncertainty, which is a factor: no interval reaches zero.
-
-A noise of .1 says that the ratio is within a factor of 1.1, down or up, as intervals of the mean of
-log ratios are (``backends.measured.timing``).
-"""
+"""Measured ratios and their noise: 0.1 means that the ratio is within a factor of 1.1."""
 
 from __future__ import annotations
 
 MAX_SYMMETRIC_NOISE = 0.15
-"""Noise up to which ± replaces the interval: its lower end is then off by 2 % at most."""
+"""Maximum noise that is written as ±, which is off by at most 2 %."""
 MAX_MEASURABLE_NOISE = 0.5
-"""Noise beyond which an interval around 1 is not a measurement but interference. Hand-tuned."""
+"""Maximum noise of a measurement that does not differ from 1. Hand-tuned."""
 UNMEASURABLE = "not measurable"
 RUN_AGAIN = "its times spread too far to tell faster from slower"
-"""Why a measurement decides nothing, where nothing else is known to have disturbed it."""
+"""Reason of an undecided measurement without a known disturbance."""
 
 
 def interval(ratio: float, noise: float) -> tuple[float, float]:
-    """The ends of the interval of a ratio, which are above zero."""
+    """Return the ends of the interval of a ratio; both are positive."""
     return ratio / (1.0 + noise), ratio * (1.0 + noise)
 
 
@@ -31,17 +27,17 @@ def is_below_one(ratio: float, noise: float) -> bool:
 
 
 def is_measurable(ratio: float, noise: float) -> bool:
-    """Return whether a ratio is known well enough to print, or is at least above or below 1."""
+    """Return whether a ratio is precise enough to print, or differs from 1 beyond its noise."""
     return noise <= MAX_MEASURABLE_NOISE or is_above_one(ratio, noise) or is_below_one(ratio, noise)
 
 
 def join_noise(noise: float, other: float) -> float:
-    """The noise of the quotient of two ratios."""
+    """Return the noise of the quotient of two ratios."""
     return (1.0 + noise) * (1.0 + other) - 1.0
 
 
 def format_ratio(ratio: float, noise: float, digits: int = 3) -> str:
-    """``"1.210 ±0.030"``, ``"1.210 (1.008 to 1.452)"`` if that is far, or ``"not measurable"``."""
+    """Format as ``"1.210 ±0.030"``, ``"1.210 (1.008 to 1.452)"`` or ``"not measurable"``."""
     if not is_measurable(ratio, noise):
         return UNMEASURABLE
     if not noise:
@@ -53,9 +49,7 @@ def format_ratio(ratio: float, noise: float, digits: int = 3) -> str:
 
 
 def format_noise(noise: float) -> str:
-    """``"±3.1 %"``, or ``"a factor of 1.4"`` where that is far."""
-    return (
-        f"±{100 * noise:.1f} %"
-        if noise <= MAX_SYMMETRIC_NOISE
-        else f"a factor of {1.0 + noise:.1f}"
-    )
+    """Format as ``"±3.1 %"``, or ``"a factor of 1.4"`` if that is large."""
+    if noise <= MAX_SYMMETRIC_NOISE:
+        return f"±{100 * noise:.1f} %"
+    return f"a factor of {1.0 + noise:.1f}"

@@ -1,4 +1,4 @@
-"""Names that version 0.4 removed, and what to use in their place."""
+"""Names that version 0.4 removed, and their replacements."""
 
 from __future__ import annotations
 
@@ -41,24 +41,21 @@ REMOVED: dict[str, dict[str, str]] = {
         "--sweep": "state properties in a file of devices (docs/how_to/deploy.md)",
     },
 }
-"""Kind -> name -> what to use now."""
+"""Kind -> name -> replacement."""
 
 
 def explain_removal(kind: str, name: object) -> str:
-    """``"agent 'genetic' was removed: use search"``; empty if there never was such a name."""
+    """Return ``"agent 'genetic' was removed: use search"``; empty for other names."""
     remedy = REMOVED[kind].get(str(name))
     return f"{kind} {name!r} was removed: {remedy}" if remedy else ""
 
 
 def explain_on_import(package: str, find: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Make ``__getattr__`` of a package: that of ``lazy_loader``, and an error for removed names.
-
-    Raises:
-        ImportError: By what it returns: of an AttributeError an import shows nothing.
-    """
+    """Add an error for removed names to ``__getattr__`` of a package."""
 
     def find_or_explain(name: str) -> Any:
         if removal := explain_removal("name", name):
+            # "from package import name" would hide the message of an AttributeError.
             raise ImportError(f"{package}: {removal}")
         return find(name)
 

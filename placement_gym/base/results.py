@@ -1,4 +1,4 @@
-"""Where results go: folders that can be written, and what is kept where a file cannot be."""
+"""Files and folders of results: checks before long work, and errors after it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,13 @@ from placement_gym.base.files import (
 
 
 def name_output_file(out: str | Path, name: str) -> Path:
-    """The file that ``--out`` means: a path with a suffix, or ``name`` in the folder that it is."""
+    """Return ``out`` if it has a suffix and is not a folder, else the file ``name`` in it."""
     path = Path(out)
     return path if path.suffix and not is_folder(path) else path / name
 
 
 def make_output_folder(path: str | Path) -> Path:
-    """Create a folder for results and make sure that files can be written into it.
-
-    Raises:
-        FileError: It cannot be created or written; the message says why.
-    """
+    """Create a folder, or raise ``FileError`` if no files can be written into it."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,37 +42,25 @@ def make_output_folder(path: str | Path) -> Path:
 
 
 def check_output_folder(path: str | Path) -> Path:
-    """Make sure that ``make_output_folder`` can make a folder, and leave none that is new.
-
-    For work of minutes, which may be stopped before there is anything to write.
-
-    Raises:
-        FileError: As ``make_output_folder``.
-    """
+    """Check that ``make_output_folder`` will succeed, before long work; leave no new folder."""
     folder = Path(path)
-    new_folders = [
-        new_folder for new_folder in (folder, *folder.parents) if not is_path(new_folder)
-    ]
+    new = [one for one in (folder, *folder.parents) if not is_path(one)]
     try:
         return make_output_folder(folder)
     finally:
-        for new_folder in new_folders:
+        for one in new:
             with suppress(OSError):
-                new_folder.rmdir()
+                one.rmdir()
 
 
 def check_output_file(path: str | Path) -> Path:
-    """As ``check_output_folder``, for a single file and its folder.
-
-    Raises:
-        UserError: The file cannot be written; the message says why.
-    """
+    """Raise ``UserError`` if a file cannot be written, before long work."""
     file = Path(path)
     if is_folder(file):
         raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
     check_output_folder(file.parent)
     with explain_write_errors(file):
-        file.exists()  # raises if the file's own name is invalid
+        file.exists()  # raises if its name is invalid
     return file
 
 
@@ -84,11 +68,7 @@ def check_output_file(path: str | Path) -> Path:
 def replace_files(folder: Path) -> Iterator[Path]:
     """Yield a new folder, whose files move to ``folder`` when the block ends without an error.
 
-    For files that belong together: where the disk is full, none of them is written, and those of
-    an earlier time are not mixed with new ones.
-
-    Raises:
-        FileError: They cannot be written; the message says why.
+    If they cannot be written, none of them is, and ``FileError`` is raised.
     """
     with explain_write_errors(folder):
         staged = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
@@ -104,11 +84,7 @@ def replace_files(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def keep_if_possible(what: str) -> Iterator[None]:
-    """Turn a file that cannot be written into a warning: results are worth more than their file.
-
-    Args:
-        what: What is lost otherwise, as in ``"the report"``.
-    """
+    """Warn if a file cannot be written; ``what`` names its contents, as in ``"the report"``."""
     try:
         yield
     except OSError as error:
@@ -117,11 +93,9 @@ def keep_if_possible(what: str) -> Iterator[None]:
 
 @contextmanager
 def keep_results(document: dict[str, Any], lost: str = "file") -> Iterator[None]:
-    """Turn files that cannot be written into ``unsaved`` of the results, which took minutes.
+    """Record in results that their files cannot be written, instead of raising the error.
 
-    Args:
-        document: The results.
-        lost: The key under which they name the files: it is None then.
+    The reason becomes ``document["unsaved"]``, and ``document[lost]``, which names the files, None.
     """
     try:
         yield
@@ -130,15 +104,9 @@ def keep_results(document: dict[str, Any], lost: str = "file") -> Iterator[None]
 
 
 def set_aside(path: Path) -> Path | None:
-    """Rename a damaged file: a new one can take its place, and nothing is lost.
-
-    Returns:
-        Its new path; None if it cannot be renamed.
-    """
+    """Rename a damaged file and return its new path; None if it cannot be renamed."""
     names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in range(1000))
     aside = next((free for free in names if not free.exists()), None)
     with suppress(OSError):
-        if aside is not None:
-            path.rename(aside)
-            return aside
+        return aside and path.rename(aside)
     return None

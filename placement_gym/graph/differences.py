@@ -1,7 +1,6 @@
-"""What makes the outputs of two devices differ: operators that draw, and integers.
+"""Causes of different outputs of devices: random operators, and integers.
 
-Integers may overflow: an x86 processor without VNNI adds two products in 16 bits, and cuts the sum
-off. ``without_integer_kernels`` gives a model in which nothing can.
+Integers may overflow: x86 processors without VNNI saturate the sum of two products in 16 bits.
 """
 
 from __future__ import annotations
@@ -17,25 +16,23 @@ if TYPE_CHECKING:
     import openvino as ov
 
 RANDOM = ("RandomUniform", "Multinomial")
-"""Types that draw; readers of other formats make normal, Bernoulli and Poisson draws, and dropout,
-of these."""
+"""Random types, of which OpenVINO's converters also build other distributions and dropout."""
 
 
 def list_all_nodes(model: ov.Model) -> Iterator[ov.Node]:
-    """Every node of a model and of the bodies in it."""
     for node in model.get_ordered_ops():
         yield node
         yield from list_inside(node)
 
 
 def list_inside(node: ov.Node) -> Iterator[ov.Node]:
-    """Every node in the bodies of a node."""
+    """Yield the nodes in the bodies of a node."""
     for body in list_bodies(node):
         yield from list_all_nodes(body)
 
 
 def find_random(model: ov.Model) -> dict[str, str]:
-    """Names of operators that draw, or hold one that does, and the type that draws."""
+    """Find random operators, also in bodies: name -> random type."""
     found = {}
     for node in model.get_ordered_ops():
         kinds = (one.get_type_name() for one in (node, *list_inside(node)))
@@ -53,7 +50,7 @@ def is_quantized(model: ov.Model) -> bool:
 
 
 def is_compressed_weight(node: ov.Node) -> bool:
-    """Return whether a node is a constant in few bits that is read as real numbers."""
+    """Return whether a node is a constant of at most eight bits, read as real numbers."""
     if node.get_type_name() != "Constant" or node.get_element_type().bitwidth > MAX_BITS:
         return False
     return any(
@@ -63,10 +60,10 @@ def is_compressed_weight(node: ov.Node) -> bool:
 
 
 def without_integer_kernels(model: ov.Model) -> ov.Model:
-    """A clone that rounds the same values to the same levels, but computes in real numbers.
+    """Clone a model that rounds to the same levels, but computes in real numbers.
 
-    Plain operators take the place of each ``FakeQuantize`` of an activation, and of a ``Convert``
-    to integers and back behind it: no device finds what it makes integer kernels of.
+    Plain operators replace each ``FakeQuantize`` of an activation and the two ``Convert`` after it,
+    of which devices make integer kernels.
     """
     clone = model.clone()
     for node in clone.get_ordered_ops():
@@ -86,7 +83,7 @@ def conversions(node: ov.Node) -> list[ov.Node]:
 
 
 def round_to_levels(node: ov.Node) -> ov.Output:
-    """Output of a ``FakeQuantize``, by its definition in the operator set."""
+    """Compute a ``FakeQuantize`` by its definition in the operator set."""
     from openvino import opset13 as ops
 
     x, low, high, lowest, highest = node.input_values()

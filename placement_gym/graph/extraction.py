@@ -1,4 +1,4 @@
-"""Extraction of the operator graph, raw or folded, from an OpenVINO model."""
+"""Extraction of the operator graph from an OpenVINO model."""
 
 from __future__ import annotations
 
@@ -48,16 +48,15 @@ def extract(
 
     Args:
         model: A model as ``load_model`` returns it.
-        view: ``"raw"`` keeps every IR node. ``"folded"`` assigns constants, weight converts and
-            shape chains to the operator that reads them first, each Parameter to its first
-            reader, each Result to its producer, and nodes that only round an activation, as
-            ``FakeQuantize``, to all operators that read it.
-        scenario: Of a model with state; None is ``"chat"``. See ``Conversation.parse``.
-        inputs: As for ``load_model``.
-        found: Shapes that the data decide, see ``Inspection``; None takes unknown sizes as 1.
+        view: ``"raw"`` keeps all IR nodes. ``"folded"`` assigns constants, converts of weights,
+            shape arithmetic and Parameters to their first reader, Results to their producer, and
+            nodes that only round an activation, such as ``FakeQuantize``, to all of its readers.
+        scenario: Scenario of a model with state, see ``Conversation.parse``; None is ``"chat"``.
+        inputs: See ``load_model``.
+        found: Shapes that depend on data, see ``Inspection``; None takes unknown sizes as 1.
 
     Raises:
-        ValueError: The scenario is unknown, or a model without state has one.
+        UserError: The scenario is unknown, or a model without state has one.
     """
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
@@ -75,14 +74,14 @@ def extract(
 def extract_spec(
     model: ov.Model, spec: ModelSpec, found: Sequence[FoundShapes] | None = None
 ) -> OpGraph:
-    """Extract the graph of a loaded model that its specification describes; see ``extract``."""
+    """Extract the graph of a loaded model by its specification; see ``extract``."""
     return extract(model, spec.graph, spec.scenario, spec.inputs, found)
 
 
 def extract_request(
     model: ov.Model, view: str, request: Request, found: Sequence[FoundShapes] | None = None
 ) -> OpGraph:
-    """The graph of a whole request, see ``OpGraph``."""
+    """Extract the graph of a whole request, see ``OpGraph``."""
     shapes = request.list_shapes(model)
     undecided = list_dynamic((shapes[0].nodes or {}).values())
     found = found or [dict.fromkeys(undecided, ())] * len(shapes)
@@ -97,7 +96,7 @@ def extract_request(
         first = replace(first, found=tuple(found))
     if not later:
         return replace(first, request=request)
-    # Work and transfers are sums over inferences; memory is that of the largest, which is last.
+    # Work and transfers are summed over inferences; memory is that of the last, the largest.
     counts = [shaped.runs for shaped in shapes]
     phases = tuple((count, graph) for count, graph in zip(counts, graphs, strict=True) if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
@@ -117,25 +116,18 @@ def extract_request(
 
 
 def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> OpGraph:
-    """Every IR node as an operator, in ``model.get_ordered_ops()`` order.
-
-    Args:
-        model: The model.
-        static: Nodes with static shapes by name, where those of the model have none.
-    """
-    # Where shapes are dynamic, names come from the model and sizes from the static nodes.
+    """Make an operator of each IR node; ``static`` are nodes with static shapes by name."""
     nodes = model.get_ordered_ops()
     shaped = nodes if static is None else [static[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
-    # By OpenVINO's own names: friendly names may occur again in bodies, whose nodes are no part of
-    # the graph, but may read the model's constants.
+    # By OpenVINO's own names: friendly names may occur again in bodies, whose nodes may read the
+    # model's constants.
     index = {node.get_name(): position for position, node in enumerate(nodes)}
     tensors = read_tensors(nodes, shaped, index)
-    # Two operators have one edge, however many tensors pass between them.
     tensor, reader = tensors.readings()
     edges = distinct_edges(np.stack([tensors.source[tensor], reader]))
     parameters = [index[node.get_name()] for node in model.get_parameters()]
-    # An operator with bodies holds the weights of all, and computes the one with most work.
+    # An operator holds the weights of all of its bodies, and computes the one with most work.
     state_bytes, bodies = measure_states(nodes, shaped), extract_bodies(shaped)
     weights = measure_weights(nodes)
     flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
@@ -169,13 +161,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
 def read_tensors(
     nodes: Sequence[ov.Node], shaped: Sequence[ov.Node], index: Mapping[str, int]
 ) -> Tensors:
-    """The tensors that nodes read from each other.
-
-    Args:
-        nodes: In topological order.
-        shaped: The same nodes with known shapes.
-        index: OpenVINO's own name of each node -> its position.
-    """
+    """List tensors between nodes, with sizes of ``shaped``; ``index`` has OpenVINO's own names."""
     made: list[tuple[int, int, int]] = []
     readings: list[tuple[int, int]] = []
     for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
@@ -186,13 +172,13 @@ def read_tensors(
             made.append((position, output.get_index(), n_bytes))
     source, port, size_bytes = np.array(made, dtype=np.int64).reshape(-1, 3).T
     tensor, reader = np.array(readings, dtype=np.int64).reshape(-1, 2).T
-    # `read_by` sorts readings, and replaces the empty offsets and readers.
+    # `read_by` sorts the readings and sets offsets and readers.
     unread = Tensors(source, port, size_bytes, offsets=reader[:0], readers=reader[:0])
     return unread.read_by(tensor, reader, source)
 
 
 def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
-    """(n,) bytes that a device holds of each node: those of a constant, else none."""
+    """(n,) bytes that a device stores of each node; zero except for constants."""
     kinds = [node.get_type_name() for node in nodes]
     if QUANTIZE in kinds:
         from placement_gym.graph.rounding import weight_bytes
@@ -206,7 +192,7 @@ def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
 
 
 def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
-    """The bodies of each node that has some, by its position."""
+    """Extract bodies by the position of their node."""
     bodies_of = {}
     for position, node in enumerate(nodes):
         models = list_bodies(node)
@@ -222,7 +208,7 @@ def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
 
 
 def list_bodies(node: ov.Node) -> list[ov.Model]:
-    """The bodies of a node: of an ``If`` two, of a loop one, of any other none."""
+    """List the bodies of a node: two of an ``If``, one of a loop, else none."""
     kind = node.get_type_name()
     if kind == BRANCHES:
         return [node.get_then_body(), node.get_else_body()]
@@ -230,7 +216,7 @@ def list_bodies(node: ov.Node) -> list[ov.Model]:
 
 
 def count_iterations(node: ov.Node) -> int | None:
-    """Number of runs of a node's body; None where it depends on the data."""
+    """Count the runs of a node's body; None if they depend on data."""
     if node.get_type_name() == BRANCHES:
         return 1
     count: int = node.get_num_iterations()
@@ -238,17 +224,16 @@ def count_iterations(node: ov.Node) -> int | None:
 
 
 def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
-    """The nodes that make an output of the model, by their place in the graph."""
+    """Find the positions of nodes that produce the model's outputs."""
     sources = (result.input(0).get_source_output() for result in model.get_results())
     return tuple(sorted({index[source.get_node().get_name()] for source in sources}))
 
 
 def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
-    """(n_states,) the positions of the operators that access each state of a model.
+    """(n_states,) positions of the operators that access each state.
 
-    They are its ``ReadValue`` and ``Assign``, which OpenVINO cannot separate, and what reads it:
-    operators that only move it, up to and with the first that compute with it, as attention does.
-    The shape of a state may be read elsewhere.
+    They are ``ReadValue`` and ``Assign``, which OpenVINO cannot separate, and readers up to the
+    first that compute, such as attention. Other devices may read the state's shape.
     """
     index = {node.get_friendly_name(): position for position, node in enumerate(nodes)}
     states: dict[str, set[int]] = {}
@@ -261,7 +246,7 @@ def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
 
 
 def list_accessing(node: ov.Node) -> set[str]:
-    """Names of an operator and of those that read its output, through others that only move it."""
+    """Find the names of a node and its readers, also through nodes that only move data."""
     names, waiting = {node.get_friendly_name()}, [node]
     while waiting:
         here = waiting.pop()
@@ -280,10 +265,7 @@ def list_accessing(node: ov.Node) -> set[str]:
 
 
 def measure_states(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
-    """(n,) bytes that each ``ReadValue`` holds once its ``Assign`` has written.
-
-    A dimension of the state that has an upper bound counts as that bound.
-    """
+    """(n,) bytes that each ``ReadValue`` holds after ``Assign``, at upper bounds of dimensions."""
     written = {
         node.get_attributes()["variable_id"]: static.input(0)
         for node, static in zip(nodes, shaped, strict=True)
@@ -299,7 +281,7 @@ def measure_states(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntAr
 
 
 def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
-    """The sizes of a shape, the upper bound of a dimension where it has one."""
+    """Return sizes, raised to the upper bounds of dimensions."""
     if declared.rank.is_dynamic:
         return list(actual)
     limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
@@ -307,13 +289,13 @@ def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
 
 
 def is_static(node: ov.Node) -> bool:
-    """Return whether the shapes of all that a node reads and writes are known."""
+    """Return whether the shapes of all inputs and outputs are known."""
     ports = [*node.inputs(), *node.outputs()]
     return all(port.get_partial_shape().is_static for port in ports)
 
 
 def smallest_shape(port: ov.Output) -> tuple[int, ...]:
-    """The shape of an output; a dynamic dimension, which only bodies have, as one of size 1."""
+    """Return the shape of an output; dynamic dimensions, which only bodies have, become 1."""
     shape = port.get_partial_shape()
     if shape.rank.is_dynamic:
         return ()

@@ -1,7 +1,4 @@
-"""Node features of a grouped graph: HSDAG's blocks, plus work and costs.
-
-Every block has a fixed width: a policy that is trained on one model reads another.
-"""
+"""Features of units, in blocks of fixed width: those of HSDAG, and work."""
 
 from __future__ import annotations
 
@@ -27,22 +24,21 @@ TYPE_NAMES = (
 TYPES = tuple(sorted(TYPE_NAMES.split()))
 OTHER_TYPE = len(TYPES)
 MAX_RANK = 6
-"""Dimensions of an output shape that are features; larger ranks are cut. Hand-tuned."""
+"""Number of last dimensions of an output shape that are features. Hand-tuned."""
 MAX_DEGREE = 8
-"""Largest degree with its own column. Hand-tuned."""
+"""Largest degree with a separate column. Hand-tuned."""
 POSITIONS = 16
 """Columns of the positional encoding. Hand-tuned."""
 MAX_PERIOD = 1000.0
-"""Longest period of the positional encoding, in positions. Hand-tuned; Vaswani et al. (2017) have
-10,000 for longer sequences."""
+"""Longest period of the positional encoding. Hand-tuned; Vaswani et al. (2017) use 10,000."""
 MAX_RADIUS = 16
-"""Largest distance of nodes that the fractal dimension counts. Hand-tuned."""
+"""Largest distance for the fractal dimension. Hand-tuned."""
 MAX_BALL_SIZE = 1024
-"""Nodes at which counting around a node stops, which bounds the time. Hand-tuned."""
+"""Number of nodes at which counting stops, to bound the time. Hand-tuned."""
 
 
 def type_shares(units: Units) -> FloatArray:
-    """(n, n_types + 1) share of each operator type in the unit; the last column is any other."""
+    """(n, n_types + 1) share of each operator type in a unit; the last column is other types."""
     index = {kind: column for column, kind in enumerate(TYPES)}
     columns = np.array([index.get(kind, OTHER_TYPE) for kind in units.graph.types])
     counts = np.zeros((len(units), OTHER_TYPE + 1))
@@ -80,10 +76,9 @@ def positions(n: int) -> FloatArray:
 def fractal_dimension(
     graph: OpGraph, radius: int = MAX_RADIUS, limit: int = MAX_BALL_SIZE
 ) -> FloatArray:
-    """(n, 1) slope of log N(v, r) on log r, N(v, r) the number of nodes within distance r.
+    """(n, 1) slope of log N(v, r) over log r, with N(v, r) nodes within undirected distance r.
 
-    Distances are undirected. They count up to ``radius``, and only until the neighbourhood stops
-    growing or holds ``limit`` nodes: they are finite, and the work stays local.
+    It ends at ``radius``, at ``limit`` nodes, or when N stops growing.
     """
     ends = np.concatenate([graph.edge_index, graph.edge_index[::-1]], axis=1)
     order = np.argsort(ends[0], kind="stable")
@@ -95,16 +90,13 @@ def fractal_dimension(
 def count_within_distance(
     first: IntArray, neighbours: IntArray, radius: int, limit: int
 ) -> IntArray:
-    """(n, radius) number of nodes within distance 1, 2, ... of each node, itself included.
-
-    A ball is counted until it holds ``limit`` nodes, and larger radii repeat its size: the work is
-    linear in the number of nodes for any graph.
+    """(n, radius) number of nodes, at most ``limit``, within distance 1, 2, ... of each node.
 
     Args:
-        first: (n + 1,) where each node's neighbours begin.
-        neighbours: (2 * n_edges,) of the undirected graph.
+        first: (n + 1,) first position of each node's neighbours.
+        neighbours: (2 * n_edges,) neighbours in the undirected graph.
         radius: Maximum distance.
-        limit: Maximum size of a ball.
+        limit: Maximum count; it makes the work linear in the number of nodes.
     """
     n = len(first) - 1
     sizes = np.empty((n, radius), np.int64)
@@ -121,7 +113,6 @@ def count_within_distance(
                 node = queue[begin]
                 begin += 1
                 for position in range(first[node], first[node + 1]):
-                    # Larger radii would only find more nodes: their size is capped as well.
                     if end == limit:
                         break
                     other = neighbours[position]
@@ -138,7 +129,7 @@ def count_within_distance(
 
 
 def slopes(sizes: IntArray) -> FloatArray:
-    """(n, 1) least-squares slope of each row's log size over log r, while it grows."""
+    """(n, 1) least-squares slope of log size over log r, while the size grows."""
     grows = np.ones(sizes.shape, dtype=bool)
     grows[:, 1:] = sizes[:, 1:] > sizes[:, :-1]
     weight = grows / grows.sum(axis=1, keepdims=True)

@@ -34,18 +34,15 @@ PER_OUTPUT = {
 
 
 def node_flops(node: ov.Node) -> float:
-    """Floating-point operations of one inference; a multiply-add counts as two.
+    """Count the operations of one inference; a multiply-add is two.
 
-    Types without their own rule count one operation per output element, those that only
-    move data count none.
+    Types without a rule count one for each output element, types that move data none.
     """
     kind = node.get_type_name()
     if kind in MOVING or not node.get_output_size():
         return 0.0
     outputs = elements(node.output(0))
-    if kind in RULES:
-        return RULES[kind](node, outputs)
-    return PER_OUTPUT.get(kind, 1.0) * outputs
+    return RULES[kind](node, outputs) if kind in RULES else PER_OUTPUT.get(kind, 1.0) * outputs
 
 
 def elements(port: ov.Input | ov.Output) -> float:
@@ -53,7 +50,7 @@ def elements(port: ov.Input | ov.Output) -> float:
 
 
 def convolution(node: ov.Node, outputs: float) -> float:
-    """Weights are (out, in / groups, *kernel): each output sums over all but the first."""
+    """Weights are (out, in, *kernel)."""
     return 2.0 * outputs * float(np.prod(node.input(1).get_shape()[1:]))
 
 
@@ -63,7 +60,7 @@ def group_convolution(node: ov.Node, outputs: float) -> float:
 
 
 def backprop(node: ov.Node, outputs: float) -> float:
-    """Transposed convolutions spread each input over (out, *kernel)."""
+    """A transposed convolution spreads each input over (out, *kernel)."""
     skip = 2 if node.get_type_name().startswith("Group") else 1
     return 2.0 * elements(node.input(0)) * float(np.prod(node.input(1).get_shape()[skip:]))
 
@@ -83,7 +80,7 @@ def reduction(node: ov.Node, outputs: float) -> float:
 
 
 def choice(node: ov.Node, outputs: float) -> float:
-    """One operation for each element that is compared, however few are chosen."""
+    """All elements are compared, however few are chosen."""
     return sum(elements(port) for port in node.inputs())
 
 
@@ -95,7 +92,7 @@ def attention(node: ov.Node, outputs: float) -> float:
 
 
 def recurrent(node: ov.Node, outputs: float) -> float:
-    """Gates' weights (…, gates * hidden, inputs) are applied once per step."""
+    """Weights (..., gates * hidden, inputs) are applied at each step."""
     weights = [port.get_shape() for port in node.inputs() if len(port.get_shape()) == 3]
     batch, steps = node.input(0).get_shape()[:2]
     return 2.0 * batch * steps * sum(float(np.prod(shape)) for shape in weights[-2:])

@@ -1,49 +1,39 @@
-"""Folding of a raw graph: what is known before inference joins the operators that read it."""
+"""Folding of a raw graph: nodes that need no data join the operators that read them."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from placement_gym.base import BoolArray, IntArray
-from placement_gym.graph.operators import (
-    QUANTIZE,
-    OpGraph,
-    distinct_edges,
-)
-
-if TYPE_CHECKING:
-    pass
+from placement_gym.graph.operators import QUANTIZE, OpGraph, distinct_edges, list_targets
 
 NEVER_STATIC = frozenset(
     {"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign", "TensorIterator"}
 )
-"""Types that each inference computes again; devices fold other control flow on constants."""
+"""Types that each inference computes, even on constants."""
 
 
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """Fold static values, Parameters, Results and rounding into the operators that compute.
 
-    A static value with several readers is a member of the first one, and its bytes count for each:
-    every submodel gets a copy, and a device lays it out again for operators of different types. It
-    makes no edge. The same holds for a node that rounds an activation, whose readers then read the
-    activation itself.
+    A static value is a member of its first reader, and its bytes count for each reader, because
+    every submodel gets a copy; it has no edges. The same holds for nodes that round an activation,
+    whose readers then read the activation.
 
     Args:
-        raw: Every IR node.
-        dynamic: Whether dimensions are dynamic: each copy of a Parameter's shape reads it then.
+        raw: Graph of all IR nodes.
+        dynamic: Dimensions are dynamic, so each copy of a Parameter's shape reads the Parameter.
     """
-    # An operator owns what it computes with; a static value has as many owners as readers.
+    # Each reader of a static value owns it.
     static = static_nodes(raw)
     rounds, integers = find_rounded(raw, static)
     owners = operator_owners(raw, static, rounds)
-    # What remains gets new numbers; a folded node is a member of its first owner.
+    # Number the operators that remain; a folded node is a member of its first owner.
     is_owner = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(is_owner) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
-    # A static node that reads a Parameter, as ShapeOf does, reads it for its first owner alone,
-    # unless sizes are dynamic: then each copy of the node reads it.
+    # A static node that reads a Parameter, such as ShapeOf, reads it for its first owner; if sizes
+    # are dynamic, for all owners.
     reading = [
         number[list(owner[:1] if is_known and not dynamic else owner)].tolist()
         for owner, is_known in zip(owners, static, strict=True)
@@ -55,7 +45,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     weights = np.zeros(len(kept_nodes), dtype=np.int64)
     for owner, held in zip(owners, raw.weight_bytes.tolist(), strict=True):
         weights[number[list(owner)]] += held
-    # Readings of static values make no edge: each reader gets a copy when a placement is applied.
+    # Readings of static values are no edges: each reader gets a copy when a placement is applied.
     tensor, reader = fan_out(*raw.tensors.readings(), owners)
     flowing = is_owner[raw.tensors.source[tensor]]
     tensor, reader = tensor[flowing], number[reader[flowing]]
@@ -86,7 +76,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
 
 
 def find_rounded(raw: OpGraph, static: list[bool]) -> tuple[list[bool], BoolArray]:
-    """(n,) each: whether a node only rounds an activation, and whether all that it reads is."""
+    """(n,) each: whether nodes only round activations, and whether they read only rounded ones."""
     if QUANTIZE not in raw.types:
         return [False] * len(raw), np.zeros(len(raw), dtype=np.bool_)
     from placement_gym.graph.rounding import reads_rounded, rounding_nodes
@@ -98,17 +88,15 @@ def find_rounded(raw: OpGraph, static: list[bool]) -> tuple[list[bool], BoolArra
 def fan_out(
     tensor: IntArray, reader: IntArray, owners: list[tuple[int, ...]]
 ) -> tuple[IntArray, IntArray]:
-    """Replace every reading by a static node by one for each operator that owns the node."""
+    """Replace readings by folded nodes by readings of their owners."""
     counts = np.array([len(owners[node]) for node in reader.tolist()], dtype=np.int64)
     targets = [owner for node in reader.tolist() for owner in owners[node]]
     return np.repeat(tensor, counts), np.array(targets, dtype=np.int64)
 
 
 def operator_owners(raw: OpGraph, static: list[bool], rounds: list[bool]) -> list[tuple[int, ...]]:
-    """For each IR node the operators that it belongs to, ascending; itself if it remains one."""
-    readers: list[list[int]] = [[] for _ in range(len(raw))]
-    for source, target in raw.edge_index.T.tolist():
-        readers[source].append(target)
+    """Return the ascending operators that own each IR node; an operator owns itself."""
+    readers = list_targets(raw.edge_index, len(raw))
     owners: list[tuple[int, ...]] = [(node,) for node in range(len(raw))]
     for node in reversed(range(len(raw))):
         real = [target for target in readers[node] if raw.types[target] != "Result"]
@@ -121,7 +109,7 @@ def operator_owners(raw: OpGraph, static: list[bool], rounds: list[bool]) -> lis
 
 
 def static_nodes(raw: OpGraph) -> list[bool]:
-    """(n,) whether each node's value is known without data: constants, their converts, shapes."""
+    """(n,) whether each value is known without data: constants, their converts, shapes."""
     static: list[bool] = []
     for node, (kind, sources) in enumerate(zip(raw.types, raw.predecessors(), strict=True)):
         is_known = bool(sources) and all(static[source] for source in sources)

@@ -1,4 +1,4 @@
-"""Graphs that a name describes: of families by size and seed, and synthetic ones."""
+"""Graphs that are generated from a name: families by size and seed, and synthetic graphs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DrawEdges = Callable[[int, np.random.Generator], tuple[int, IntArray]]
 
 
 def with_drawn_work(draw_edges: DrawEdges) -> Build:
-    """A family of drawn edges, whose graphs differ in arithmetic and weights by decades."""
+    """Make a family of drawn edges; its graphs differ by decades in arithmetic and weights."""
 
     def build(name: str, n: int, rng: np.random.Generator) -> OpGraph:
         graph = draw_work(name, *draw_edges(n, rng), rng)
@@ -66,11 +66,7 @@ FAMILIES: dict[str, Build] = {
 
 
 def build_generated(model: object) -> OpGraph | None:
-    """Build the graph that a model argument names; None if it is meant to be a model's.
-
-    Raises:
-        UserError: It is a name of a generated graph with a number out of range.
-    """
+    """Build the graph that a model argument names; None for other arguments."""
     if not isinstance(model, str):
         return None
     if model.startswith(PREFIX):
@@ -79,17 +75,13 @@ def build_generated(model: object) -> OpGraph | None:
 
 
 def name_graph(family: str, n: int, seed: int) -> str:
-    """The name of a graph, as in ``"family-attention-120-seed7"``."""
+    """Return the name of a graph, as in ``"family-attention-120-seed7"``."""
     return f"{PREFIX}{family}-{n}-seed{seed}"
 
 
-@lru_cache(1)  # who draws a graph by its size asks for it again
+@lru_cache(1)  # problems draw a graph by its size, then build it again by its name
 def build_family(name: str) -> OpGraph:
-    """Build the graph of a name, the same on every call; it has about the stated size.
-
-    Raises:
-        UserError: The family is unknown, or the size or the seed is out of range.
-    """
+    """Build the graph of a name, the same on every call, or raise ``UserError``."""
     match = NAME.fullmatch(name)
     if match is None or match["family"] not in FAMILIES:
         examples = [name_graph(family, 120, 7) for family in FAMILIES]

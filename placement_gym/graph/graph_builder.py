@@ -1,7 +1,4 @@
-"""Graphs without a model: from arrays, or operator by operator.
-
-Each operator is what a device runs as one primitive.
-"""
+"""Graphs without a model; each operator is what a device runs as one primitive."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 BYTES_OF_F32 = 4
-"""Bytes of a number in f32."""
 
 
 class GraphBuilder:
-    """Collects operators in topological order; methods that add one return its index."""
+    """Builder of a graph in topological order; methods that add an operator return its index."""
 
     def __init__(self) -> None:
         self.types: list[str] = []
@@ -38,15 +34,7 @@ class GraphBuilder:
         flops: float | None = None,
         weights: int = 0,
     ) -> int:
-        """Add an operator.
-
-        Args:
-            kind: Its OpenVINO type.
-            shape: Of its output.
-            inputs: Operators that it reads.
-            flops: None counts one for each element of the output.
-            weights: Number of its weights.
-        """
+        """Add an operator of an OpenVINO type; by default ``flops`` are one per output element."""
         self.types.append(kind)
         self.shapes.append(shape)
         self.flops.append(float(prod(shape)) if flops is None else flops)
@@ -55,35 +43,34 @@ class GraphBuilder:
         return len(self) - 1
 
     def vector(self, kind: str, *inputs: int) -> int:
-        """Add an elementwise operator, whose output has the shape of its first input."""
+        """Add an elementwise operator; its output has the shape of the first input."""
         return self.add(kind, self.shapes[inputs[0]], inputs)
 
     def matmul(self, x: int, width: int, rows: int | None = None) -> int:
-        """Multiply (..., rows, k) by (k, width) weights; ``rows`` are taken out of those of x."""
+        """Multiply ``rows`` of (..., height, k), by default all, by (k, width) weights."""
         *_, height, depth = self.shapes[x]
         height = height if rows is None else rows
         flops = 2.0 * height * depth * width
         return self.add("MatMul", (1, height, width), (x,), flops, depth * width)
 
     def product(self, a: int, b: int, shape: tuple[int, ...], depth: int) -> int:
-        """Multiply two tensors; ``depth`` is the length of the dimension that is summed."""
+        """Multiply two tensors; ``depth`` is the length of the summed dimension."""
         return self.add("MatMul", shape, (a, b), 2.0 * float(prod(shape)) * depth)
 
     def convolution(self, x: int, channels: int, kernel: int, stride: int = 1) -> int:
-        """Convolve (1, c, h, w), with the activation that follows."""
+        """Convolve (1, c, h, w); an activation is included."""
         _, depth, height, width = self.shapes[x]
         shape = (1, channels, max(height // stride, 1), max(width // stride, 1))
         weights = channels * depth * kernel * kernel
         return self.add("Convolution", shape, (x,), 2.0 * weights * shape[2] * shape[3], weights)
 
     def concat(self, inputs: Sequence[int]) -> int:
-        """Concatenate tensors of one height and width along their channels."""
+        """Concatenate tensors of equal height and width along their channels."""
         _, _, height, width = self.shapes[inputs[0]]
         channels = sum(self.shapes[x][1] for x in inputs)
         return self.add("Concat", (1, channels, height, width), inputs, 0.0)
 
     def graph(self, name: str) -> OpGraph:
-        """The graph of what was added."""
         return op_graph(
             name,
             np.array(self.edges, dtype=np.int64).T,
@@ -104,7 +91,7 @@ def op_graph(
     flops: FloatArray,
     size_bytes: IntArray,
 ) -> OpGraph:
-    """Build a graph in which every operator has one output, read by all its successors."""
+    """Build a graph whose operators have one output each, which all successors read."""
     edges = distinct_edges(edges.astype(np.int64))
     names = tuple(f"op{i}" for i in range(len(types)))
     return OpGraph(

@@ -1,4 +1,4 @@
-"""A model as a graph of operators and the tensors between them."""
+"""Graph of a model's operators and the tensors between them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from placement_gym.models import FoundShapes, Member
 from placement_gym.workloads import Inference, Request
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
-"""Types that HETERO places itself: each goes to its neighbour's device."""
+"""Types that HETERO places on the device of a neighbour."""
 QUANTIZE = "FakeQuantize"
-"""Type of nodes that round to a few levels, by which quantised models are known."""
+"""Type of nodes of quantised models that round to a few levels."""
 WRITER, READER = "Assign", "ReadValue"
-"""Types that access a state."""
+"""Types that write and read a state."""
 BACKWARD = "Backward"
-"""Type of the operators of a training workload's backward pass."""
+"""Type of operators of a backward pass in workloads of training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Tensors that at least one other operator reads, in compressed sparse rows.
+    """Tensors that other operators read, in compressed sparse rows.
 
     Attributes:
-        source: (n_tensors,) operator that produces the tensor.
+        source: (n_tensors,) producing operator.
         port: (n_tensors,) output port of the producing IR node.
-        size_bytes: (n_tensors,) bytes that a transfer of the tensor moves.
-        offsets: (n_tensors + 1,) where each tensor's readers begin in ``readers``.
+        size_bytes: (n_tensors,) bytes of a transfer.
+        offsets: (n_tensors + 1,) first position of each tensor's readers in ``readers``.
         readers: (n_readings,) distinct reading operators, ascending for each tensor.
-        held_bytes: (n_tensors,) bytes that the tensor takes in memory where that is not
-            ``size_bytes``: at the upper bounds of its dimensions, or once of several inferences.
+        held_bytes: (n_tensors,) bytes in memory; None if they are ``size_bytes``. They differ for
+            upper bounds of dimensions and for requests of several inferences.
     """
 
     source: IntArray
@@ -46,12 +46,7 @@ class Tensors:
 
     @classmethod
     def one_each(cls, edges: IntArray, size_bytes: IntArray) -> Tensors:
-        """One tensor of each operator that others read, as (2, n_edges) sorted edges say.
-
-        Args:
-            edges: Distinct, sorted by source, then by target.
-            size_bytes: (n_operators,) bytes of each operator's tensor.
-        """
+        """Make one tensor of each operator that others read, from (2, n_edges) sorted edges."""
         sources, counts = np.unique(edges[0], return_counts=True)
         return cls(
             source=sources,
@@ -62,19 +57,18 @@ class Tensors:
         )
 
     def readings(self) -> tuple[IntArray, IntArray]:
-        """(n_readings,) tensor and (n_readings,) operator of every reading."""
+        """Return the tensor and the operator of each reading, (n_readings,) each."""
         return np.repeat(np.arange(len(self.source)), np.diff(self.offsets)), self.readers
 
     def read_by(self, tensor: IntArray, reader: IntArray, source: IntArray) -> Tensors:
-        """The same tensors with other sources and readers, for example after operators merge.
+        """Replace sources and readers, as after operators are merged.
 
-        Repeated readings count once and readings by a tensor's own source not at all; tensors
-        without other readers are dropped.
+        Drop repeated readings, readings by the source, and tensors without other readers.
 
         Args:
             tensor: (n_readings,) tensor of each reading.
             reader: (n_readings,) operator of each reading.
-            source: (n_tensors,) operator that now produces each tensor.
+            source: (n_tensors,) new producer of each tensor.
         """
         foreign = source[tensor] != reader
         pairs = np.unique(np.stack([tensor[foreign], reader[foreign]]), axis=1)
@@ -93,12 +87,12 @@ class Tensors:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A model inside an operator: a branch of an ``If``, or what a loop repeats.
+    """A model inside an operator: a branch of an ``If`` or the body of a loop.
 
     Attributes:
         graph: Its operators.
-        runs: How often the operator runs it in one inference, if it does; 1 if unknown.
-        is_static: Whether that and all sizes are known without data.
+        runs: Its runs in an inference that takes it; 1 if unknown.
+        is_static: ``runs`` and all sizes are known without data.
     """
 
     graph: OpGraph
@@ -114,31 +108,29 @@ class OpGraph:
         model: Name of the model.
         names: (n,) unique friendly names.
         types: (n,) OpenVINO type names.
-        shapes: (n,) shape of the first output.
+        shapes: (n,) shape of the first output, in a request's first inference.
         element_types: (n,) element type of the first output, as in ``"f32"``.
-        members: (n,) names of the IR nodes that each operator represents, its own included.
-        weight_bytes: (n,) bytes of constants that the operator holds, and of state. A constant
-            that several operators read counts for each of them.
-        flops: (n,) floating-point operations of one request.
-        edge_index: (2, n_edges) distinct producer and consumer pairs.
-        tensors: Tensors that operators read from each other.
-        inputs: (n_parameters,) operators that read each Parameter of the model.
-        states: (n_states,) operators that access each state of the model, which share a device.
-        request: What is timed as one. Of several inferences ``flops`` and the sizes of tensors
-            are sums, shapes those of the first one, and ``weight_bytes`` includes the state that
-            is held after the last one.
-        phases: Pairs of a number of inferences and the graph of one such inference, which
-            together are the request; empty for a single inference.
-        state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
-        integers: (n,) whether each operator reads rounded activations alone, and devices compute
-            it in integers of eight bits; None where that is not known.
-        outputs: Operators that make an output of the model; empty where that is not known.
-        bodies: Operator -> its bodies, of operators that have some; each inference runs one of
-            them. ``weight_bytes`` counts all, ``flops`` every run of the one with most work.
-        models: Of a union of several models each one's name, with which the names of its operators
-            begin, and how often it runs in a round; else empty.
-        found: Of each shape of the request the IR nodes whose sizes the data decide, with those
-            that were found on the sample inputs, or none. The fingerprint is without them.
+        members: (n,) names of the IR nodes of each operator, with its own.
+        weight_bytes: (n,) bytes of constants, and of the state after the last inference. A constant
+            counts for each of its readers.
+        flops: (n,) floating-point operations of a request, summed over its inferences.
+        edge_index: (2, n_edges) distinct pairs of producer and consumer.
+        tensors: Tensors between operators; their sizes are summed over inferences.
+        inputs: (n_parameters,) readers of each Parameter.
+        states: (n_states,) operators that access each state, which share a device.
+        request: What is timed as one.
+        phases: Pairs of a number of inferences and the graph of one of them, which make up the
+            request; empty for a single inference.
+        state_bytes: (n,) bytes of state in ``weight_bytes``; None without state.
+        integers: (n,) whether operators read only rounded activations, so devices compute them in
+            integers of eight bits; None if unknown.
+        outputs: Operators that produce the model's outputs; empty if unknown.
+        bodies: Operator -> its bodies, of which an inference runs one. ``weight_bytes`` counts all,
+            ``flops`` all runs of the one with most work.
+        models: Models of a union with their rates; names of operators begin with the model's.
+            Empty for a single model.
+        found: For each shape of the request, IR nodes whose sizes depend on data -> the sizes for
+            the sample inputs, or none. They are not in the fingerprint.
     """
 
     model: str
@@ -171,11 +163,10 @@ class OpGraph:
 
     @property
     def n_inferences(self) -> float:
-        """Inferences of a request."""
         return sum(count for count, _ in self.phases) or 1.0
 
     def list_uncounted(self) -> list[str]:
-        """Names of operators with a body, or a body in it, whose runs or sizes are not known."""
+        """List operators with a body, at any depth, of unknown runs or sizes."""
         return [
             self.names[operator]
             for operator, bodies in self.bodies.items()
@@ -183,7 +174,7 @@ class OpGraph:
         ]
 
     def find_deciding(self) -> dict[str, bool]:
-        """Each operator where sizes begin to depend on the data -> whether it found nothing."""
+        """Find operators where sizes begin to depend on data -> whether they found nothing."""
         of_data = self.found[0] if self.found else {}
         return {
             name: any(0 in shape for shape in of_data[name])
@@ -198,55 +189,52 @@ class OpGraph:
         return np.bincount(self.edge_index[0], minlength=len(self))
 
     def predecessors(self) -> list[list[int]]:
-        """(n,) ascending producers that each operator reads."""
-        result: list[list[int]] = [[] for _ in range(len(self))]
-        for source, target in self.edge_index.T.tolist():
-            result[target].append(source)
-        return result
+        """Return the (n,) ascending producers that each operator reads."""
+        return list_targets(self.edge_index[::-1], len(self))
 
     def find_edges(self, source: IntArray, target: IntArray) -> IntArray:
-        """(n,) the edge between each pair of operators that one connects."""
+        """Return the (n,) edges from sources to targets, which must exist."""
         keys = self.edge_index[0] * len(self) + self.edge_index[1]
         order = np.argsort(keys)
         return order[np.searchsorted(keys, source * len(self) + target, sorter=order)]
 
     @cached_property
     def model_of(self) -> IntArray:
-        """(n,) the model of a union that each operator belongs to; zeros for a single model."""
+        """(n,) model of each operator in a union; zeros for a single model."""
         index = {member.name: number for number, member in enumerate(self.models)}
         numbers = [index.get(name.partition("/")[0], 0) for name in self.names]
         return np.array(numbers, dtype=np.int64)
 
     @cached_property
     def rates(self) -> IntArray:
-        """(n_models,) inferences of each model in a round; one for a single model."""
+        """(n_models,) inferences of each model in a round."""
         return np.array([member.rate for member in self.models] or [1], dtype=np.int64)
 
     @cached_property
     def follows(self) -> BoolArray:
-        """(n,) whether each operator is one of the ``FOLLOWERS``."""
+        """(n,) whether the type of each operator is in ``FOLLOWERS``."""
         return np.array([kind in FOLLOWERS for kind in self.types], dtype=np.bool_)
 
     @cached_property
     def movable(self) -> IntArray:
-        """(n_movable,) tensors between operators that do not follow: placements can move them."""
+        """(n_movable,) tensors between operators that do not follow, which placements can move."""
         return np.unique(self.movable_readings[0])
 
     @cached_property
     def movable_tensors(self) -> Tensors:
-        """The tensors of ``movable``, without readings by followers."""
+        """Tensors of ``movable`` without readings by followers."""
         return self.tensors.read_by(*self.movable_readings, self.tensors.source)
 
     @cached_property
     def movable_readings(self) -> tuple[IntArray, IntArray]:
-        """Tensor and operator of every reading between operators that do not follow."""
+        """Tensor and operator of each reading between operators that do not follow."""
         tensor, reader = self.tensors.readings()
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[moves], reader[moves]
 
     @property
     def stated_shapes(self) -> list[tuple[int | str, ...]]:
-        """(n,) ``shapes``; ``("?",)`` where they depend on the data."""
+        """(n,) ``shapes``, or ``("?",)`` where they depend on data."""
         undecided = self.found[0] if self.found else {}
         return [
             ("?",) if name in undecided else shape
@@ -254,11 +242,9 @@ class OpGraph:
         ]
 
     def fingerprint(self, by_name: bool = True) -> str:
-        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
+        """Compute sixteen hex digits of the operators, edges and request.
 
-        Args:
-            by_name: Whether operators have their names in it; else their numbers, which are the
-                same each time that a model is read.
+        With ``by_name=False`` operators are numbered: names may differ when a file is read again.
         """
         names = self.names if by_name else tuple(map(str, range(len(self))))
         rows = sorted(
@@ -275,7 +261,7 @@ class OpGraph:
         )
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
-        # Names in bodies may come from a counter, and differ each time that a file is read.
+        # Names in bodies may differ when a file is read again.
         inside = [
             f"{names[operator]}:{body.runs}x{sorted(body.graph.types)}{body.graph.flops.sum()}"
             for operator, bodies in sorted(self.bodies.items())
@@ -286,5 +272,13 @@ class OpGraph:
 
 
 def distinct_edges(edges: IntArray) -> IntArray:
-    """Sort (2, n) edges and drop loops and repetitions."""
+    """Sort (2, n) edges; drop loops and repetitions."""
     return np.unique(edges[:, edges[0] != edges[1]], axis=1)
+
+
+def list_targets(edges: IntArray, n: int) -> list[list[int]]:
+    """List the targets of each of n nodes, in the order of (2, n_edges) edges."""
+    targets: list[list[int]] = [[] for _ in range(n)]
+    for source, target in edges.T.tolist():
+        targets[source].append(target)
+    return targets

@@ -1,13 +1,11 @@
-"""The parts of a model that are compiled on their own, submodels and stages, each self-contained.
+"""Self-contained parts of a model, submodels or stages, that are compiled separately.
 
-A constant, or a chain of operators on constants, that two parts share would tie them together:
-HETERO then moves it as data, or over-splits. Rounding that two parts share would be missing in one
-of them, which computes in real numbers instead of integers then. Each part gets its own copies.
+Each part gets copies of shared constants and rounding: HETERO would move shared constants as data
+or split too much, and a part without the rounding computes in real numbers instead of integers.
 
-A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may infer less
-of its outputs than the reader infers in the whole model: the pattern of a ``Reshape`` arrives as
-data, or two sizes are equal outside of it. The reader then refuses the first tensor ("Can't set the
-input tensor"). Shapes at borders state what readers expect.
+Requests of HETERO begin with tensors whose dynamic dimensions are zero. A reader refuses them
+("Can't set the input tensor") if the submodel before it infers less of its output shapes than the
+whole model. So borders between submodels state the shapes that readers expect.
 """
 
 from __future__ import annotations
@@ -24,23 +22,15 @@ if TYPE_CHECKING:
     import openvino as ov
 
 Borders = dict[tuple[str, int], "ov.Output"]
-"""Name and output of a node that another submodel reads -> that output."""
+"""Name and output index of a node that another submodel reads -> output."""
 
 
 def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str, int]:
-    """Copy constants and other static nodes into each part of a model, in place.
+    """Copy constants and other static nodes into each of (n_operators,) parts, in place.
 
-    Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
-    requests fail; on dynamic shapes it is copied. Chains on weights are copied too, as compressed
-    weights have to stay compressed, and so is what rounds an activation.
-
-    Args:
-        model: The model of ``graph``.
-        graph: Its operators.
-        parts: (n_operators,) part of each operator, a submodel or a stage.
-
-    Returns:
-        Node name -> part. A Parameter belongs to the first part that reads it.
+    Shape arithmetic on static shapes is replaced by its result, because HETERO's requests fail if a
+    pattern arrives as data. Return node name -> part; a Parameter belongs to the first part that
+    reads it.
 
     Raises:
         CompileError: A node belongs to no part.
@@ -53,7 +43,7 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
         if readers:
             owner[parameter.get_friendly_name()] = int(parts[list(readers)].min())
-    for result in model.get_results():  # those that only a variant of the model has
+    for result in model.get_results():  # a variant of the model may have more
         source = result.input_value(0).get_node().get_friendly_name()
         owner.setdefault(result.get_friendly_name(), owner.get(source, 0))
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
@@ -64,20 +54,14 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
 
 
 class Separator:
-    """Rewires readers to static values of their own part, and keeps the copies made so far.
-
-    Args:
-        model: The model to rewire, in place.
-        operators: Names of the nodes that are placed; all others belong to these.
-        owner: Part by node name; new nodes are added.
-    """
+    """Rewires readers to copies of static values in their part, which are added to ``owner``."""
 
     def __init__(self, model: ov.Model, operators: frozenset[str], owner: dict[str, int]) -> None:
         self.model = model
         self.operators = operators
         self.owner = owner
-        # The model as it was, and what its static nodes read: some are rewired for their own part,
-        # or lose their last reader, before another part copies them.
+        # The original model and sources of static nodes: these may be rewired, or lose their last
+        # reader, before another part copies them.
         self.original = model.clone()
         self.sources = {
             node.get_friendly_name(): [port.get_source_output() for port in node.inputs()]
@@ -103,7 +87,7 @@ class Separator:
         return kind == "Constant" or (folded and kind not in ("Parameter", "Result"))
 
     def own_output(self, output: ov.Output, part: int) -> ov.Output:
-        """The output that a reader in ``part`` should use instead."""
+        """Return the output that a reader in ``part`` uses instead."""
         node = output.get_node()
         if not self.is_static(node):
             return output
@@ -115,7 +99,7 @@ class Separator:
         return self.copy(node, part).output(output.get_index())
 
     def is_known(self, node: ov.Node) -> bool:
-        """Return whether a node has one value for all data and lengths of dynamic dimensions."""
+        """Return whether a value is the same for all data and dynamic sizes."""
         if not self.is_static(node):
             return False
         if node.get_type_name() == "ShapeOf":
@@ -123,10 +107,7 @@ class Separator:
         return all(self.is_known(port.get_source_output().get_node()) for port in node.inputs())
 
     def copy(self, node: ov.Node, part: int) -> ov.Node:
-        """The node itself in its own part, else one of a clone of the model.
-
-        Only OpenVINO's clone has the operator set, the attributes and the bodies of each node.
-        """
+        """Return the node itself in its own part, else a clone of it."""
         key = (node.get_friendly_name(), part)
         if key in self.copies:
             return self.copies[key]
@@ -139,11 +120,9 @@ class Separator:
         return own
 
     def clone(self, name: str, part: int) -> ov.Node:
-        """A node that a part may take; the values of constants are shared.
-
-        It is cloned with the static nodes that it reads: clones of the whole model, one for each
-        part, would take time and memory with the square of a model's depth.
-        """
+        """Clone a node and the static nodes that it reads; constants share their values."""
+        # Only OpenVINO's clone of a model keeps operator sets, attributes and bodies. Clones of the
+        # whole model for each part would take quadratic time and memory.
         import openvino as ov
         from openvino import op
 
@@ -166,7 +145,7 @@ class Separator:
 
     @cached_property
     def alone(self) -> dict[str, ov.Node]:
-        """Static nodes of the model as it was, with Parameters for the data that they read."""
+        """Static nodes of the original model, with Parameters for the data that they read."""
         from openvino import op
 
         nodes = {node.get_friendly_name(): node for node in self.original.get_ordered_ops()}
@@ -180,7 +159,7 @@ class Separator:
         return static
 
     def fold(self, output: ov.Output, part: int) -> ov.Output | None:
-        """A constant of the output's value, or None where OpenVINO cannot compute it."""
+        """Make a constant of an output's value; None if OpenVINO cannot compute it."""
         from openvino import op
 
         name = f"{output.get_node().get_friendly_name()}/{output.get_index()}"
@@ -199,7 +178,7 @@ class Separator:
 
 
 def evaluate_static(output: ov.Output) -> ov.Tensor | None:
-    """The value of a static output; None if OpenVINO lacks a reference implementation for it."""
+    """Compute a static output; None if OpenVINO has no reference implementation."""
     node = output.get_node()
     if node.get_type_name() == "Constant":
         return node.get_tensor_view()
@@ -220,11 +199,10 @@ def empty_tensor(port: ov.Output) -> ov.Tensor:
 
 
 def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
-    """Set the shapes of tensors between submodels to those that their readers expect, in place.
+    """State the shapes of tensors between submodels that submodels do not infer, in place.
 
-    A ``Reshape`` states the sizes that are known, where the submodel alone does not infer them. A
-    dimension that cannot be zero becomes one of any size. New nodes are added to ``owner``, the
-    submodel of each node by name.
+    A ``Reshape`` states known sizes; other dimensions may have any size, also zero. New nodes are
+    added to ``owner``, the submodel of each node by name.
     """
     borders: set[str] = set()
     while refused := find_refused(model, owner, borders):
@@ -235,7 +213,7 @@ def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
 
 
 def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> Borders:
-    """Outputs that a reader in another submodel would refuse as a request begins."""
+    """Find outputs that readers in other submodels refuse when a request begins."""
     refused: Borders = {}
     for node in model.get_ordered_ops():
         for port in node.inputs():
@@ -248,7 +226,7 @@ def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> B
     try:
         inferred = infer_alone(model, owner)
     except RuntimeError:
-        return {}  # a submodel that OpenVINO cannot infer is refused when it is compiled
+        return {}  # compilation will refuse the submodel
     return {
         key: output
         for key, output in refused.items()
@@ -257,7 +235,7 @@ def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> B
 
 
 def infer_alone(model: ov.Model, owner: dict[str, int]) -> Borders:
-    """Infer the outputs of submodels, with the shapes that each derives from its own inputs."""
+    """Infer the outputs of submodels from the shapes of their inputs alone."""
     import openvino as ov
     from openvino import op
 
@@ -283,7 +261,7 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Borders:
 
 
 def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:
-    """Return whether a reader refuses a tensor that is zero where its maker has no known size."""
+    """Return whether a reader refuses a tensor that is zero in dimensions of unknown size."""
     if read.rank.is_dynamic:
         return False
     if inferred.rank.is_dynamic:
@@ -308,7 +286,7 @@ def add_border(output: ov.Output, name: str, owner: dict[str, int]) -> None:
     new, border = [], output
     if any(size.is_dynamic and size.get_min_length() > 0 for size in shape):
         same = ops.constant(np.zeros(len(shape), dtype=np.int64))
-        hidden = ops.bitwise_or(same, same)  # has no value before it runs, so bounds are forgotten
+        hidden = ops.bitwise_or(same, same)  # unknown before it runs, so bounds are dropped
         border = ops.reshape(border, hidden, special_zero=True)
         new += [same, hidden, border]
     lengths = [size.get_length() if size.is_static else 0 for size in shape]

@@ -1,8 +1,8 @@
-"""Rounding in quantised models: which nodes round activations, and what weights take in memory.
+"""Rounding in quantised models: nodes that round activations, and the memory of weights.
 
-A device runs an operator in integers only where it finds the rounding of its inputs in the same
-submodel, as ``FakeQuantize``, or as the chain that readers of ONNX make of ``QuantizeLinear`` and
-``DequantizeLinear``. Such nodes therefore belong to the operators that read them.
+A device computes an operator in integers only if its submodel holds the rounding of its inputs: a
+``FakeQuantize``, or the chain of ONNX's ``QuantizeLinear`` and ``DequantizeLinear``. So these nodes
+belong to the operators that read them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     import openvino as ov
 
 RESTORE = ("Subtract", "Multiply")
-"""Types that follow a ``Convert`` where integers become real numbers again."""
+"""Types that follow a ``Convert`` of integers to real numbers."""
 MAX_BITS = 8
-"""Bits of the widest integers that models are quantised to."""
+"""Maximum bits of quantised models."""
 
 
 def weight_bytes(node: ov.Node) -> int:
-    """Bytes that a device holds of a node: those of a constant, else none.
+    """Return the bytes that a device stores of a node; zero except for constants.
 
-    Weights behind a ``FakeQuantize`` of at most 256 levels take one byte each, as a device rounds
-    them when it compiles the model.
+    Devices round weights before a ``FakeQuantize`` of at most 256 levels to one byte each.
     """
     if node.get_type_name() != "Constant":
         return 0
@@ -37,7 +36,7 @@ def weight_bytes(node: ov.Node) -> int:
 
 
 def is_rounded(node: ov.Node, reader: ov.Node) -> bool:
-    """Return whether a reader of a constant rounds it to eight bits, maybe after a ``Convert``."""
+    """Return whether a reader rounds a constant to eight bits, directly or after a ``Convert``."""
     if reader.get_type_name() == "Convert":
         return all(is_rounded(reader, next_reader) for next_reader in readers(reader))
     if reader.get_type_name() != QUANTIZE or reader.get_attributes()["levels"] > 2**MAX_BITS:
@@ -53,12 +52,8 @@ def readers(node: ov.Node) -> list[ov.Node]:
 def rounding_nodes(raw: OpGraph, static: list[bool]) -> list[bool]:
     """(n,) whether each node only rounds an activation, on ranges that are known without data.
 
-    That is each ``FakeQuantize``, and what follows of a chain of ONNX: a ``Convert`` to integers,
-    one back, a ``Subtract`` and a ``Multiply``.
-
-    Args:
-        raw: Every IR node.
-        static: (n,) whether the value of each is known without data.
+    These are ``FakeQuantize``, and ONNX's chain after it: a ``Convert`` to integers and one back, a
+    ``Subtract`` and a ``Multiply``. ``static`` are nodes whose values are known without data.
     """
     rounds: list[bool] = []
     kinds = raw.types
@@ -77,13 +72,7 @@ def rounding_nodes(raw: OpGraph, static: list[bool]) -> list[bool]:
 
 
 def reads_rounded(raw: OpGraph, static: list[bool], rounds: list[bool]) -> BoolArray:
-    """(n,) whether all that each node reads of data is rounded.
-
-    Args:
-        raw: Every IR node.
-        static: (n,) whether the value of each is known without data.
-        rounds: (n,) ``rounding_nodes``.
-    """
+    """(n,) whether each node reads data, and all of it rounded."""
     result = np.zeros(len(raw), dtype=np.bool_)
     for node, sources in enumerate(raw.predecessors()):
         data = [source for source in sources if not static[source]]

@@ -1,4 +1,4 @@
-"""The structure of a graph, by which its operators are found again under other names."""
+"""Structures of graphs, to find operators again under other names."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ CHANGING = (
     "ScaledDotProductAttention"
 )
 LIGHT = frozenset(CHANGING.split())
-"""Types that OpenVINO adds, fuses or removes as it converts or preprocesses a model: with products
-of two activations, as in attention, all that is not compared where models differ in them."""
+"""Types that OpenVINO adds, fuses or removes when it converts or preprocesses a model; products of
+two activations are light, too."""
 INDEX_BYTES = 256
-"""Bytes of shapes and axes that equal operators may hold more or less of. Hand-tuned."""
+"""Bytes of shapes and axes by which equal operators may differ. Hand-tuned."""
 INDEX_SHARE = 0.25
-"""The same as a share of an operator's weights, of which others are half as large in f16.
-Hand-tuned."""
+"""The same as a share of weights, which differ by half in f16. Hand-tuned."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The operators of a graph in topological order, and what each reads.
+    """Operators of a graph in topological order.
 
     Attributes:
         kinds: Name -> type, first output and bytes of weights, as in
             ``"Convolution f32[1,64,56,56] 36864"``.
-        reads: Name -> the operators that it reads, which stand before it.
+        reads: Name -> operators that it reads.
     """
 
     kinds: dict[str, str]
@@ -46,7 +45,7 @@ class Structure:
 
     @classmethod
     def from_graph(cls, graph: OpGraph) -> Structure:
-        """Make the structure of a graph."""
+        """Describe a graph."""
         names = graph.names
         rows = zip(
             names,
@@ -69,11 +68,7 @@ class Structure:
 
     @classmethod
     def from_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
-        """The structure in a file.
-
-        Raises:
-            UserError: An operator reads one that does not stand before it.
-        """
+        """Read the structure in a file; raise ``UserError`` unless it is in topological order."""
         before: set[str] = set()
         for name in kinds:
             if strays := set(reads.get(name, ())) - before:
@@ -82,13 +77,12 @@ class Structure:
         return cls(kinds, {name: tuple(reads.get(name, ())) for name in kinds})
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of a file."""
         reads = {name: list(sources) for name, sources in self.reads.items() if sources}
         return {"kinds": dict(self.kinds), "reads": reads}
 
     @cached_property
     def readers(self) -> Mapping[str, Sequence[str]]:
-        """Name -> the operators that read it."""
+        """Name -> operators that read it."""
         readers: dict[str, list[str]] = {name: [] for name in self.kinds}
         for name, sources in self.reads.items():
             for source in sources:
@@ -97,13 +91,13 @@ class Structure:
 
     @cached_property
     def anchors(self) -> Structure:
-        """The operators that are not light; each reads the anchors that are above it."""
+        """Operators that are not light; each reads the nearest ones above it."""
         above = self.find_nearest(self.kinds, self.reads)
         kinds = {name: kind for name, kind in self.kinds.items() if not is_light(kind)}
         return Structure(kinds, {name: sorted(above[name]) for name in kinds})
 
     def find_places(self, names: Mapping[str, str]) -> dict[str, object]:
-        """Light operator -> what it is and which anchors, by their new names, are next to it."""
+        """Light operator -> its kind and nearest anchors, by their names in ``names``."""
         above = self.find_nearest(self.kinds, self.reads)
         below = self.find_nearest(reversed(self.kinds), self.readers)
         return {
@@ -119,7 +113,7 @@ class Structure:
     def find_nearest(
         self, order: Iterable[str], neighbours: Mapping[str, Sequence[str]]
     ) -> dict[str, frozenset[str]]:
-        """Name -> the nearest anchors on one side."""
+        """Find the nearest anchors of each operator on one side."""
         nearest: dict[str, frozenset[str]] = {}
         for name in order:
             sides = (
@@ -136,7 +130,6 @@ def is_light(kind: str) -> bool:
 
 
 def weigh(kind: str) -> int:
-    """The bytes of weights of a kind."""
     return int(kind.rpartition(" ")[2])
 
 
@@ -145,20 +138,17 @@ def drop_weights(kind: str) -> str:
 
 
 def are_alike(known: str, other: str) -> bool:
-    """Return whether two kinds differ at most by constants that are not weights."""
+    """Return whether two kinds differ at most by small constants, such as shapes."""
     least, most = sorted((weigh(known), weigh(other)))
     near = most - least <= max(INDEX_BYTES, INDEX_SHARE * most)
     return near and drop_weights(known) == drop_weights(other)
 
 
 def match(known: Structure, other: Structure) -> dict[str, str] | None:
-    """Name in ``other`` -> name in ``known`` of the operator in its place.
+    """Find the operators of ``other`` in ``known``: name -> name; None if the structures differ.
 
-    Where only light operators differ, those without a counterpart get the name of a neighbour: so
-    does preprocessing.
-
-    Returns:
-        None if the structures differ otherwise.
+    Light operators may differ; those without a counterpart, such as preprocessing, get the name of
+    a neighbour.
     """
     return pair(known, other) or match_anchors(known, other)
 
@@ -167,7 +157,7 @@ def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
     names = pair(known.anchors, other.anchors, exact=False)
     if not names:
         return None
-    # Light operators of one kind between the same anchors are counterparts, in their order.
+    # Light operators of one kind between the same anchors are counterparts, in order.
     counterparts: dict[object, list[str]] = {}
     for name, place in reversed(
         known.find_places({one: one for one in known.anchors.kinds}).items()
@@ -176,7 +166,7 @@ def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
     for name, place in other.find_places(dict(names)).items():
         if counterparts.get(place):
             names[name] = counterparts[place].pop()
-    # The others follow what reads them, and at outputs what they read.
+    # Others follow their reader, or at outputs what they read.
     for order, neighbours in ((reversed(other.kinds), other.readers), (other.kinds, other.reads)):
         for name in order:
             near = (names[one] for one in neighbours[name] if one in names)
@@ -186,17 +176,11 @@ def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
 
 
 def pair(known: Structure, other: Structure, exact: bool = True) -> dict[str, str] | None:
-    """Name in ``other`` -> name in ``known`` of two equal structures; None if they differ.
-
-    Args:
-        known: One structure.
-        other: Another one.
-        exact: Whether operators have equal weights, rather than similar ones.
-    """
+    """Match two structures with equal weights, or similar ones unless ``exact``; see ``match``."""
     colours = find_colours([known, other], exact)
     known_order, other_order = map(walk, (known, other), colours)
     names = dict(zip(other_order, known_order, strict=False))
-    # Colours and walks propose; that all edges agree is the proof.
+    # Colours and walks only propose a match: compare all kinds and edges.
     agree = len(known.kinds) == len(other.kinds) and all(
         (eq if exact else are_alike)(known.kinds[found], other.kinds[name])
         and {names[source] for source in other.reads[name]} == set(known.reads[found])
@@ -206,9 +190,9 @@ def pair(known: Structure, other: Structure, exact: bool = True) -> dict[str, st
 
 
 def find_colours(structures: Sequence[Structure], exact: bool) -> list[dict[str, int]]:
-    """Numbers of the operators, equal where nothing, or nothing but weights, distinguishes them.
+    """Number operators equally that only names distinguish, or weights unless ``exact``.
 
-    The refinement of Weisfeiler and Leman (1968), along the edges of an acyclic graph at once.
+    This is the refinement of Weisfeiler and Leman (1968), along a whole acyclic graph at a time.
     """
     colours: Sequence[Mapping[str, object]] = [
         {name: kind if exact else drop_weights(kind) for name, kind in one.kinds.items()}
@@ -237,7 +221,7 @@ def number(
     colours: Mapping[str, object],
     numbers: dict[object, int],
 ) -> dict[str, int]:
-    """Number operators by their colour and the numbers of their neighbours, which come first."""
+    """Number operators by colours and the numbers of their neighbours, in topological order."""
     found: dict[str, int] = {}
     for name in names:
         key = (colours[name], *sorted(found[near] for near in neighbours[name]))
@@ -246,11 +230,7 @@ def number(
 
 
 def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
-    """The operators in the order of a depth-first walk by colours, then weights.
-
-    Of operators that are alike the first one in topological order comes first, and the whole
-    branch that it belongs to follows.
-    """
+    """Order operators by a depth-first walk by colours, weights, then topological order."""
     rank = {name: (colours[name], weigh(kind)) for name, kind in structure.kinds.items()}
     order: dict[str, None] = {}
     for start in sorted(rank, key=rank.__getitem__):
@@ -265,7 +245,7 @@ def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
 
 
 def describe_difference(known: Structure, other: Structure) -> str:
-    """Describe the first difference of two structures, and what to do about it."""
+    """Describe the first difference of two structures, with a remedy."""
     missing, strange = find_difference(known, other)
     text = "the same operators read each other otherwise"
     if missing and strange:
@@ -289,7 +269,7 @@ def describe_difference(known: Structure, other: Structure) -> str:
 
 
 def find_difference(known: Structure, other: Structure) -> tuple[str | None, str | None]:
-    """The first operator that only one of two structures has, of each; if possible no light one."""
+    """Find the first operator of each structure that the other lacks, preferably not light."""
     levels: list[tuple[Structure, Structure, Callable[[str], str]]] = [
         (known.anchors, other.anchors, drop_weights),
         (known.anchors, other.anchors, str),
@@ -308,7 +288,7 @@ def find_difference(known: Structure, other: Structure) -> tuple[str | None, str
 
 
 def find_extra(numbers: Mapping[str, int], others: Mapping[str, int]) -> str | None:
-    """The first operator whose number the others lack, or have less often."""
+    """Find the first operator whose number the others have less often."""
     left = Counter(others.values())
     for name, of_name in numbers.items():
         if not left[of_name]:

@@ -1,29 +1,22 @@
-"""Submodels and stages: the parts into which a placement cuts the operator graph."""
+"""Submodels and stages: parts into which a placement cuts a graph."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from placement_gym.base import BoolArray, IntArray
-from placement_gym.graph.operators import OpGraph, distinct_edges
+from placement_gym.graph.operators import OpGraph, distinct_edges, list_targets
 from placement_gym.graph.units import contract, join_states, label_components, sort_labels
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
-    """Assign operators to submodels: connected, on one device, without cycles between them.
+    """Assign operators on (n_operators,) devices to submodels, numbered with producers first.
 
-    Operators get levels that never fall along an edge and rise where the device changes.
-    Submodels are the connected components of equal device and level, so every edge between two
-    of them raises the level and there is no cycle. A Parameter belongs to its reader of the
-    lowest level, and HETERO joins its other readers with that one. Constants and Results belong to
-    the submodel of their neighbour. Operators that access a state stay together.
-
-    Args:
-        graph: Operators in topological order.
-        devices: (n_operators,) device of each operator.
-
-    Returns:
-        (n_operators,) submodel of each operator, numbered such that producers come first.
+    Submodels are connected, on one device, and without cycles between them: levels never fall along
+    an edge and rise where the device changes, and submodels are the connected components of equal
+    device and level. A Parameter belongs to its reader of the lowest level, and HETERO joins its
+    other readers with that one. Constants and Results belong to the submodel of their neighbour.
+    Operators that access a state stay together.
     """
     if graph.states:
         joined, labels, first = join_operators(graph)
@@ -35,15 +28,14 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
     level = sink(flow, devices, level, find_components(flow, devices, level))
     joins = np.concatenate([flow, input_owners(graph, level)], axis=1)
     component = find_components(joins, devices, level)
-    return number_by_level(adopt(graph, component, follows), level, follows)
+    return number_by_level(adopt(graph, component), level, follows)
 
 
 def join_operators(graph: OpGraph) -> tuple[OpGraph, IntArray, IntArray]:
-    """Make the operators that access a state one.
+    """Merge the operators of each state into one.
 
-    Returns:
-        The graph; (n_operators,) its operator of each one before; and (n_joined,) the first one
-        before of each of its operators.
+    Return the graph, the (n_operators,) new operator of each old one, and the (n_joined,) first old
+    operator of each new one.
     """
     labels = sort_labels(graph, join_states(graph, np.arange(len(graph))))
     _, first = np.unique(labels, return_index=True)
@@ -59,7 +51,7 @@ def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> 
 
 
 def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
-    """(n_operators,) maximum number of device changes on a path that ends at the operator."""
+    """(n_operators,) maximum number of device changes on a path to each operator."""
     level = [0] * len(devices)
     operator_devices = devices.tolist()
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T.tolist():
@@ -69,34 +61,27 @@ def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
 
 
 def find_components(edges: IntArray, devices: IntArray, level: IntArray) -> IntArray:
-    """(n_operators,) connected component of equal device and level."""
+    """(n_operators,) connected components of equal device and level."""
     source, target = edges
     joined = (level[source] == level[target]) & (devices[source] == devices[target])
     return label_components(edges[:, joined], len(devices))
 
 
 def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
-    """Raise a component to its latest possible level if that is a consumer's on the same device."""
+    """Raise components to the latest possible level if a consumer on the same device has it."""
     _, first = np.unique(component, return_index=True)
     heights, group_devices = level[first].tolist(), devices[first].tolist()
-    consumers: list[list[int]] = [[] for _ in first]
-    for source, target in distinct_edges(component[edges]).T.tolist():
-        consumers[source].append(target)
+    consumers = list_targets(distinct_edges(component[edges]), len(first))
     for group in np.argsort(-level[first], kind="stable").tolist():
-        latest = min(
-            (heights[c] - (group_devices[c] != group_devices[group]) for c in consumers[group]),
-            default=-1,
-        )
-        if any(
-            group_devices[c] == group_devices[group] and heights[c] == latest
-            for c in consumers[group]
-        ):
+        own, readers = group_devices[group], consumers[group]
+        latest = min((heights[c] - (group_devices[c] != own) for c in readers), default=-1)
+        if any(group_devices[c] == own and heights[c] == latest for c in readers):
             heights[group] = latest
     return np.array(heights, dtype=np.int64)[component]
 
 
 def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
-    """(2, n) the reader of lowest rank of each Parameter, and each of its other readers."""
+    """(2, n) pairs of each Parameter's reader of lowest rank and its other readers."""
     pairs = [
         (owner, reader)
         for readers in graph.inputs
@@ -108,9 +93,9 @@ def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
-def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
-    """Assign constants and Parameters to a reader, Results to their producer."""
-    component = component.copy()
+def adopt(graph: OpGraph, component: IntArray) -> IntArray:
+    """Assign constants and Parameters to readers, Results to producers."""
+    component, follows = component.copy(), graph.follows
     for source, target in reversed(graph.edge_index.T.tolist()):
         if follows[source]:
             component[source] = component[target]
@@ -130,14 +115,12 @@ def number_by_level(component: IntArray, level: IntArray, follows: BoolArray) ->
 
 
 def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
-    """Assign colours that keep neighbouring submodels of one device apart.
+    """(n_submodels,) colours that differ between neighbouring submodels of a device.
 
-    Returns:
-        (n_submodels,) small integers; two submodels of one device differ if an edge or a
-        Parameter connects them. With states all submodels of a device differ, because HETERO
-        sometimes cuts submodels of one name once more, and may then part a state.
+    Submodels of a device are neighbours if an edge or a Parameter connects them. With states they
+    all are: HETERO may cut submodels of one name further, and separate a state.
     """
-    import networkx as nx  # an eighth of what a process that measures would import
+    import networkx as nx  # slow to import
 
     if graph.states:
         on_device = submodel_devices(graph, devices, submodels)
@@ -153,19 +136,12 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
 
 
 def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
-    """Assign operators to stages, each on one device, such that data only moves to later ones.
+    """Assign operators on (n_operators,) devices to stages, numbered with producers first.
 
-    A device is one stage where that makes no cycle, whether its operators are connected or not.
-    Otherwise the submodels of a device are one stage for each number of device changes before
-    them. Constants and Results belong to the stage of their neighbour. No stage holds parts of two
-    models of a union: these run independently.
-
-    Args:
-        graph: Operators in topological order.
-        devices: (n_operators,) device of each operator.
-
-    Returns:
-        (n_operators,) stage of each operator, numbered such that producers come first.
+    A stage is on one device, and data moves to later stages only. A device is one stage if that
+    makes no cycle; otherwise it has a stage for each number of device changes before its submodels.
+    Models of a union have separate stages. Constants and Results belong to the stage of their
+    neighbour.
     """
     submodels = acyclic_submodels(graph, devices)
     stage_devices = submodel_devices(graph, devices, submodels)
@@ -174,7 +150,7 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
     edges = distinct_edges(submodels[flow])
     model = submodel_devices(graph, graph.model_of, submodels)
     label = number_columns(model, stage_devices)
-    # Devices that data goes back and forth between make a cycle: several stages of that model then.
+    # Data that moves back and forth between devices makes a cycle.
     loop = label_components(distinct_edges(label[edges]), int(label.max()) + 1, strong=True)
     cyclic = np.unique(model[np.bincount(loop)[loop[label]] > 1])
     if len(cyclic):
@@ -184,29 +160,18 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
 
 
 def number_columns(*rows: IntArray) -> IntArray:
-    """(n,) the rank of each column among the distinct ones, by the first row, then the others."""
+    """(n,) rank of each column among the distinct ones, sorted by the rows in turn."""
     _, number = np.unique(np.stack(rows), axis=1, return_inverse=True)
     return number.astype(np.int64).ravel()
 
 
 def number_topologically(edges: IntArray, label: IntArray) -> IntArray:
-    """(n,) labels renumbered from 0 such that no edge between labels descends.
+    """(n,) labels, renumbered so that (2, n_edges) acyclic edges between labels ascend."""
+    import networkx as nx  # slow to import
 
-    Args:
-        edges: (2, n_edges) of an acyclic graph of labels.
-        label: (n,) labels, numbered from 0 without gaps.
-    """
-    consumers: list[list[int]] = [[] for _ in range(int(label.max()) + 1)]
-    waiting, rank = [0] * len(consumers), [0] * len(consumers)
-    for source, target in edges.T.tolist():
-        consumers[source].append(target)
-        waiting[target] += 1
-    ready = [group for group, producers in enumerate(waiting) if not producers]
-    # the longest path to each; a label is added once all its producers are final
-    for group in ready:
-        for target in consumers[group]:
-            rank[target] = max(rank[target], rank[group] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
+    graph = nx.empty_graph(int(label.max()) + 1, nx.DiGraph)
+    graph.add_edges_from(edges.T.tolist())
+    rank = np.empty(len(graph), dtype=np.int64)
+    for number, labels in enumerate(nx.topological_generations(graph)):
+        rank[labels] = number
     return np.argsort(np.argsort(rank, kind="stable"))[label]

@@ -1,8 +1,4 @@
-"""Synthetic graphs of any size to test scale: seeded, built in linear time.
-
-Except in the stacked BERT, an operator is rarely the only child of its only parent: co-location
-merges few of them, and a graph has about as many units as operators.
-"""
+"""Synthetic graphs of any size, built in linear time; co-location merges few of their operators."""
 
 from __future__ import annotations
 
@@ -27,11 +23,7 @@ TYPE_SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
 
 
 def synthetic(name: str) -> OpGraph:
-    """Build the graph of a name such as ``"synthetic-layered-80000"``, the same on every call.
-
-    Raises:
-        ValueError: The family is unknown, or the size is out of range.
-    """
+    """Build the graph of a name such as ``"synthetic-layered-80000"``, or raise ``UserError``."""
     match = NAME.fullmatch(name)
     if match is None:
         raise UserError(f"a synthetic model is one of {FAMILIES} and '-' and a size, not {name!r}")
@@ -40,15 +32,15 @@ def synthetic(name: str) -> OpGraph:
         raise UserError(f"a synthetic model has 16 to {MAX_OPERATORS} operators, not {n}")
     if match["family"] == "stacked-bert":
         return stacked_bert(name, n)
-    rng = np.random.default_rng(n)
     if match["family"] == "unrolled-lstm":
         return recurrent(name, n)
-    edges = {"synthetic-layered": layered, "synthetic-series-parallel": series_parallel}
-    return draw_work(name, *edges[match["family"]](n, rng), rng)
+    rng = np.random.default_rng(n)
+    draw_edges = layered if match["family"] == "synthetic-layered" else series_parallel
+    return draw_work(name, *draw_edges(n, rng), rng)
 
 
 def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
-    """Layers of about sqrt(n) operators; each reads one or two of the previous layer."""
+    """Draw layers of about sqrt(n) operators; each reads one or two of the previous layer."""
     width = max(int(np.sqrt(n)), 2)
     targets = np.arange(width, n)
     begin = (targets // width - 1) * width
@@ -60,7 +52,7 @@ def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
 
 
 def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
-    """Grown from one edge by replacing random edges with two to four parallel paths."""
+    """Grow a graph from an edge by replacing random edges with two to four parallel paths."""
     edges, size = [(0, 1)], 2
     while size < n:
         at = int(rng.integers(len(edges)))
@@ -74,7 +66,7 @@ def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
 
 
 def renumber_topologically(n: int, edges: IntArray) -> IntArray:
-    """Renumber operators such that producers come first; returns the edges."""
+    """Renumber operators so that producers come first; return the edges."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -86,7 +78,7 @@ def renumber_topologically(n: int, edges: IntArray) -> IntArray:
 
 
 def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> OpGraph:
-    """Draw types, work and sizes with the spread of real networks, several decades wide."""
+    """Draw types, work and sizes over several decades, as in real networks."""
     types = rng.choice(len(TYPES), n, p=TYPE_SHARES)
     heavy = types < 2
     size_bytes = draw_lognormal(rng, 2e5, 1.0, n).astype(np.int64)
@@ -98,21 +90,17 @@ def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> O
 
 
 def draw_lognormal(rng: np.random.Generator, median: float, sigma: float, n: int) -> FloatArray:
-    """(n,) numbers, rounded to six significant digits, which are the same everywhere."""
+    """Draw (n,) numbers, rounded to be the same on all processors."""
     return round_significant(np.exp(rng.normal(np.log(median), sigma, n)), 6)
 
 
 def recurrent(name: str, n: int) -> OpGraph:
-    """LSTM layers unrolled over time: a cell reads its previous step and the layer below."""
+    """Unroll LSTM layers over time: a cell reads its previous step and the layer below."""
     steps = max(n // LSTM_LAYERS, 2)
     cell = np.arange(steps * LSTM_LAYERS).reshape(steps, LSTM_LAYERS)
-    edges = np.concatenate(
-        [
-            np.stack([cell[:-1].ravel(), cell[1:].ravel()]),
-            np.stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()]),
-        ],
-        axis=1,
-    )
+    previous = np.stack([cell[:-1].ravel(), cell[1:].ravel()])
+    below = np.stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()])
+    edges = np.concatenate([previous, below], axis=1)
     weights = np.zeros(cell.size, dtype=np.int64)
     weights[:LSTM_LAYERS] = 8 * LSTM_HIDDEN**2 * 4
     flops = np.full(cell.size, 16.0 * LSTM_HIDDEN**2)
@@ -122,7 +110,7 @@ def recurrent(name: str, n: int) -> OpGraph:
 
 
 def stacked_bert(name: str, n: int) -> OpGraph:
-    """Copies of the built-in BERT of eight tokens, each reading the previous one's result."""
+    """Stack copies of the built-in bert-8, each of which reads the previous one's outputs."""
     from placement_gym.graph.extraction import extract
     from placement_gym.models import load_model
 

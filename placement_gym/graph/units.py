@@ -1,32 +1,35 @@
-"""Units: groups of operators that are placed together."""
+"""Units: groups of operators that share a device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.base import IntArray, UserError
-from placement_gym.graph.operators import READER, WRITER, OpGraph, distinct_edges
+from placement_gym.graph.operators import READER, WRITER, OpGraph, distinct_edges, list_targets
 
 FINER = {"colocated": "fused", "fused": "op"}
-"""The next finer granularity."""
+"""Granularity -> the next finer one."""
 MIN_USEFUL_UNITS = 4
-"""Fewer units leave almost nothing to place: a finer granularity takes their place. Hand-tuned."""
+"""Minimum number of units before a finer granularity is used. Hand-tuned."""
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """A partition of the operators whose quotient is an acyclic, topologically numbered graph.
+    """Partition of the operators into units.
 
     Attributes:
         granularity: One of ``models.spec.GRANULARITIES``.
         graph: The operators.
         of_operator: (n_operators,) unit of each operator.
-        quotient: The units as a graph; each has the name of its heaviest operator, and the type
-            and shape of its last one. Its tensors are those that placements can move.
+        quotient: Acyclic graph of the units in topological order. A unit has the name of its
+            heaviest operator, and the type and shape of its last. Tensors are those that placements
+            can move.
     """
 
     granularity: str
@@ -45,19 +48,16 @@ class Units:
 def group(
     graph: OpGraph, granularity: str = "colocated", primitives: Mapping[str, str] | None = None
 ) -> Units:
-    """Group operators into units.
+    """Group operators into units; operators that access a state are always one unit.
 
     Args:
-        graph: Operators, raw or folded.
-        granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
-            parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
-        primitives: For ``"fused"``, the primitive of each IR node that is part of one
-            (``counters.query_primitives``).
-
-    The operators that access a state are one unit at every granularity.
+        graph: Raw or folded operators.
+        granularity: ``"op"``: single operators. ``"colocated"``: an only child joins its only
+            parent (HSDAG, appendix G). ``"fused"``: operators that a device executes together.
+        primitives: For ``"fused"``, IR node -> its primitive (``counters.query_primitives``).
 
     Raises:
-        ValueError: ``"fused"`` without primitives.
+        UserError: ``"fused"`` without primitives.
     """
     if granularity == "op":
         labels = np.arange(len(graph))
@@ -72,7 +72,7 @@ def group(
 
 
 def label_chains(graph: OpGraph) -> IntArray:
-    """(n,) first operator of the chain of only children that each operator belongs to."""
+    """(n,) first operator of each operator's chain of only children."""
     only_child, only_parent = graph.out_degree() == 1, graph.in_degree() == 1
     labels = list(range(len(graph)))
     for source, target in graph.edge_index.T.tolist():
@@ -84,10 +84,7 @@ def label_chains(graph: OpGraph) -> IntArray:
 
 
 def label_primitives(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
-    """(n,) group of each operator by primitive; one without joins its first consumer's group.
-
-    An operator without primitive and consumer stays alone.
-    """
+    """(n,) group of each operator by primitive; those without join their first consumer."""
     numbers: dict[str, int] = {}
     labels = np.full(len(graph), -1, dtype=np.int64)
     for operator, name in enumerate(graph.names):
@@ -102,7 +99,7 @@ def label_primitives(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
 
 
 def join_states(graph: OpGraph, labels: IntArray) -> IntArray:
-    """Merge the groups that access one state, and those that are then in a cycle."""
+    """Merge groups that access one state, and then those in a cycle."""
     if not graph.states:
         return labels
     pairs = [(operators[0], operator) for operators in graph.states for operator in operators]
@@ -117,14 +114,8 @@ def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
 
 
 def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
-    """(n,) connected component of each node, numbered by first nodes unless ``strong``.
-
-    Args:
-        edges: (2, n_edges) pairs of nodes.
-        n: Number of nodes.
-        strong: Whether edges have a direction: a component is then what depends on itself.
-    """
-    # Takes as long to import as a simulated environment to make, and few models need it.
+    """(n,) connected component of each node, in the order of first nodes; or ``strong`` ones."""
+    # Few models need scipy, whose import takes as long as making a simulated environment.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -133,12 +124,10 @@ def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
 
 
 def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:
-    """Renumber an acyclic grouping: producers first, ties by the first operator of a group."""
+    """Number acyclic groups: producers first, then by first operators."""
     _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
     edges = distinct_edges(dense[graph.edge_index])
-    successors: list[list[int]] = [[] for _ in first]
-    for source, target in edges.T.tolist():
-        successors[source].append(target)
+    successors = list_targets(edges, len(first))
     waiting = np.bincount(edges[1], minlength=len(first)).tolist()
     ready = [(int(first[unit]), unit) for unit in range(len(first)) if not waiting[unit]]
     heapify(ready)
@@ -154,9 +143,10 @@ def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:
 
 
 def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
-    """Build the quotient graph of a topologically numbered grouping."""
+    """Build the graph of topologically numbered groups."""
     n = int(labels.max()) + 1
-    last_of_unit = last_operators(graph, labels, n)
+    writes = np.array([kind == WRITER for kind in graph.types], dtype=np.bool_)
+    last_of_unit = last_of_groups(labels, n, ~writes)
     members: list[list[str]] = [[] for _ in range(n)]
     for operator, unit in enumerate(labels.tolist()):
         members[unit] += graph.members[operator]
@@ -181,29 +171,23 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
 
 
 def heaviest_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:
-    """(n,) the operator of each group with most arithmetic, then weights, then the last one.
+    """(n,) operator of each group with most arithmetic, then weights, then the last.
 
-    A group is named after what computes: states and constants only where there is nothing else.
+    States and constants count only in groups of nothing else.
     """
     weights = graph.weight_bytes - (0 if graph.state_bytes is None else graph.state_bytes)
     computes = ~np.isin(graph.types, (READER, WRITER, "Constant"))
-    numbers = np.arange(len(graph))
-    rank = np.empty_like(numbers)
-    rank[np.lexsort((numbers, weights, graph.flops, computes))] = numbers
-    highest = np.zeros(n, dtype=np.int64)
-    np.maximum.at(highest, labels, rank)
-    return np.argsort(rank)[highest]
+    return last_of_groups(labels, n, weights, graph.flops, computes)
 
 
-def last_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:
-    """(n,) the last operator of each group, one that writes a state only if there is no other."""
-    writes = np.array([kind == WRITER for kind in graph.types], dtype=np.bool_)
-    rank = np.where(writes, 0, len(graph)) + np.arange(len(graph))
-    highest = np.zeros(n, dtype=np.int64)
-    np.maximum.at(highest, labels, rank)
-    return highest % len(graph)
+def last_of_groups(labels: IntArray, n: int, *keys: NDArray[Any]) -> IntArray:
+    """(n,) last operator of each group in the order of ``keys``, see ``np.lexsort``."""
+    order = np.lexsort(keys)
+    last = np.zeros(n, dtype=np.int64)
+    last[labels[order]] = order  # of repeated labels, the last one counts
+    return last
 
 
 def count_units(units: Units) -> str:
-    """``"1 unit"`` or ``"2 units"``."""
+    """Return ``"1 unit"`` or ``"2 units"``."""
     return f"{len(units)} unit{'s' * (len(units) != 1)}"

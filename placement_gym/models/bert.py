@@ -1,4 +1,4 @@
-"""BERT-base (Devlin et al. 2019): encoder and pooler, with the arithmetic of attention masks."""
+"""BERT-base (Devlin et al. 2019): encoder and pooler."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ EPSILON = 1e-12
 
 
 def build(compressed: bool = False, length: int = 128) -> ov.Model:
-    """BERT-base for one sequence of ``length`` tokens (HSDAG measured 8).
-
-    Raises:
-        ValueError: ``length`` is not between 1 and 512.
-    """
+    """Build BERT-base for one sequence of ``length`` tokens (8 in HSDAG's paper)."""
     if not 1 <= length <= POSITIONS:
         raise UserError(f"bert takes 1 to {POSITIONS} tokens, not {length}")
     b = Builder(seed=110, compressed=compressed)
@@ -34,7 +30,7 @@ def build(compressed: bool = False, length: int = 128) -> ov.Model:
 
 
 def attention_bias(b: Builder, mask: Tensor) -> ov.Node:
-    """(1, 1, 1, tokens): 0 where a token may be attended to, a large negative number elsewhere."""
+    """Add (1, 1, 1, tokens): 0 for valid tokens, else a large negative number."""
     x: Tensor = mask
     for step, axis in enumerate((1, 2), start=1):
         axes = b.constant(f"mask/axis{step}", axis)
@@ -73,18 +69,12 @@ def encoder_layer(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
 def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
     parts = (f"{name}/{part}" for part in ("query", "key", "value"))
     query, key, value = (b.split_heads(part, x, HEADS) for part in parts)
-    scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
-    scale = b.constant(f"{name}/scale", [[[[(WIDTH / HEADS) ** -0.5]]]], np.float32)
-    scores = b.name(ops.multiply(scores, scale), f"{name}/scaled")
-    scores = b.name(ops.add(scores, bias), f"{name}/masked")
-    weights = b.name(ops.softmax(scores, -1), f"{name}/softmax")
-    context = b.name(ops.matmul(weights, value, False, False), f"{name}/context")
-    merged = b.transpose(f"{name}/merge", context)
+    merged = b.transpose(f"{name}/merge", b.attend(name, query, key, value, bias))
     return b.reshape(f"{name}/merge/reshape", merged, [1, x.shape[1], WIDTH])
 
 
 def pooler(b: Builder, x: Tensor) -> ov.Node:
-    """A dense layer and tanh on the first token."""
+    """Add a dense layer and tanh on the first token."""
     index, axis = b.constant("pooler/index", 0), b.constant("pooler/axis", 1)
     first = b.name(ops.gather(x, index, axis), "pooler/first")
     return b.name(ops.tanh(b.dense("pooler", first, WIDTH)), "pooler/tanh")

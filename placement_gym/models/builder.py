@@ -1,4 +1,4 @@
-"""Building blocks of the built-in models: named operators with seeded random weights."""
+"""Building blocks of built-in models: named operators with seeded random weights."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from openvino import opset13 as ops
 
 GROUP = 128
-"""Weights of a row that share a scale in int4, as exporters have it."""
+"""Weights of a row that share a scale in int4, as exporters choose."""
 Tensor: TypeAlias = "ov.Output | ov.Node"
 
 
 class Builder:
-    """Adds named operators and draws their weights from one seeded generator.
+    """Adds named operators with weights from a seeded generator.
 
     Args:
-        seed: Seed of the weights; builders with equal seeds build equal models.
-        compressed: Store weights as float16, each behind a ``Convert`` to float32, as an
-            fp16-compressed IR does.
-        bits: 8: store matrices as int8, each behind a ``Convert`` and a ``Multiply`` with a scale
-            for each row, as weight-compressed language models do. 4: those of dense layers as int4
-            with a scale for each ``GROUP`` of a row, and a ``Reshape`` behind them.
+        seed: Seed of the weights.
+        compressed: Store weights as float16 with a ``Convert``, as in a compressed IR.
+        bits: 8 stores matrices as int8, with a scale for each row, as in compressed language
+            models; 4 stores those of dense layers as int4, with a scale for each ``GROUP``.
     """
 
     def __init__(self, seed: int = 0, compressed: bool = False, bits: int | None = None) -> None:
@@ -37,11 +35,11 @@ class Builder:
         return node
 
     def constant(self, name: str, value: ArrayLike, dtype: type = np.int64) -> ov.Node:
-        """A Constant other than a weight (axes, patterns, scales): never compressed."""
+        """Add a constant other than a weight, such as axes; it is never compressed."""
         return self.name(ops.constant(np.asarray(value, dtype=dtype)), name)
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
-        """A float32 weight, or its compressed form behind operators that restore it."""
+        """Add a float32 weight, or a compressed one with operators that restore it."""
         if self.bits and value.ndim == 2:
             return self.int8_matrix(name, value)
         if not self.compressed:
@@ -52,13 +50,14 @@ class Builder:
     def int8_matrix(self, name: str, value: NDArray[Any]) -> ov.Node:
         scale = (np.abs(value).max(axis=1, keepdims=True) / 127.0).astype(np.float32)
         rounded = np.round(value / scale).astype(np.int8)
-        stored = self.name(ops.constant(rounded), f"{name}/compressed")
+        return self.name(self.restore(name, ops.constant(rounded), scale), name)
+
+    def restore(self, name: str, stored: ov.Node, scale: NDArray[np.float32]) -> ov.Node:
+        self.name(stored, f"{name}/compressed")
         converted = self.name(ops.convert(stored, "f32"), f"{name}/converted")
-        scales = self.name(ops.constant(scale), f"{name}/scale")
-        return self.name(ops.multiply(converted, scales), name)
+        return ops.multiply(converted, self.name(ops.constant(scale), f"{name}/scale"))
 
     def dense_matrix(self, name: str, value: NDArray[Any]) -> ov.Node:
-        """The weight of a dense layer, in groups of int4 if requested."""
         if self.bits != 4:
             return self.weight(name, value)
         rows, columns = value.shape
@@ -67,11 +66,8 @@ class Builder:
         rounded = np.round(groups / scale).astype(np.int8)
         low, high = rounded.reshape(-1, 2).T.view(np.uint8) & 15
         packed = ov.Tensor(low | high << 4, ov.Shape(groups.shape), ov.Type.i4)
-        stored = self.name(ov.op.Constant(packed, shared_memory=False), f"{name}/compressed")
-        converted = self.name(ops.convert(stored, "f32"), f"{name}/converted")
-        scales = self.name(ops.constant(scale), f"{name}/scale")
-        restored = self.name(ops.multiply(converted, scales), f"{name}/restored")
-        return self.reshape(name, restored, [rows, columns])
+        restored = self.restore(name, ov.op.Constant(packed, shared_memory=False), scale)
+        return self.reshape(name, self.name(restored, f"{name}/restored"), [rows, columns])
 
     def uniform(self, shape: Sequence[int], low: float, high: float) -> NDArray[np.float32]:
         values = self.rng.random(shape, dtype=np.float32)
@@ -80,7 +76,7 @@ class Builder:
         return values
 
     def fan_in(self, shape: Sequence[int], fan_in: int, gain: float = 1.0) -> NDArray[np.float32]:
-        """Uniform weights whose variance is ``gain**2 / fan_in``."""
+        """Draw uniform weights with the variance ``gain**2 / fan_in``."""
         bound = gain * (3.0 / fan_in) ** 0.5
         return self.uniform(shape, -bound, bound)
 
@@ -94,11 +90,7 @@ class Builder:
         padding: int | tuple[int, int] = 0,
         gain: float = 2.0**0.5,
     ) -> ov.Node:
-        """Convolution and BatchNorm, the latter folded into weights and a bias Add.
-
-        OpenVINO's converters do the same. The statistics are random, so the bias is not zero and no
-        compiler removes the Add.
-        """
+        """Add a convolution with a folded BatchNorm, whose random bias no compiler removes."""
         rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
         pads = (padding, padding) if isinstance(padding, int) else padding
         inputs = x.shape[1]
@@ -126,7 +118,7 @@ class Builder:
         return self.name(pool, name).output(0)
 
     def dense(self, name: str, x: Tensor, features: int) -> ov.Node:
-        """MatMul with a transposed weight, and a bias Add."""
+        """Add a product with a transposed weight, and a bias."""
         shape = (x.output(0) if isinstance(x, ov.Node) else x).partial_shape
         rank, inputs = len(shape), shape[-1].get_length()
         matrix = self.fan_in((features, inputs), inputs)
@@ -136,21 +128,36 @@ class Builder:
         bias = self.weight(f"{name}/bias", self.uniform(bias_shape, -0.1, 0.1))
         return self.name(ops.add(product, bias), f"{name}/add")
 
-    def reshape(self, name: str, x: Tensor, shape: Sequence[int]) -> ov.Node:
+    def reshape(
+        self, name: str, x: Tensor, shape: Sequence[int], special_zero: bool = False
+    ) -> ov.Node:
+        """Add a Reshape; with ``special_zero``, 0 keeps a dimension of any length."""
         pattern = self.constant(f"{name}/pattern", shape)
-        return self.name(ops.reshape(x, pattern, special_zero=False), name)
+        return self.name(ops.reshape(x, pattern, special_zero), name)
 
     def transpose(self, name: str, x: Tensor) -> ov.Node:
-        """Swap the middle two of four dimensions, tokens and heads of attention."""
+        """Swap the middle two of four dimensions: tokens and heads."""
         order = self.constant(f"{name}/order", [0, 2, 1, 3])
         return self.name(ops.transpose(x, order), f"{name}/transpose")
 
     def split_heads(self, name: str, x: Tensor, heads: int) -> ov.Node:
-        """A projection of (batch, tokens, width) as (batch, heads, tokens, width / heads)."""
+        """Project (batch, tokens, width) to (batch, heads, tokens, width / heads)."""
         batch, tokens, width = x.shape
         projected = self.dense(name, x, width)
         split = self.reshape(f"{name}/split", projected, [batch, tokens, heads, width // heads])
         return self.transpose(name, split)
+
+    def attend(
+        self, name: str, query: ov.Node, key: ov.Node, value: ov.Node, bias: Tensor | None = None
+    ) -> ov.Node:
+        """Add attention of (batch, heads, tokens, width) tensors."""
+        scores = self.name(ops.matmul(query, key, False, True), f"{name}/scores")
+        scale = self.constant(f"{name}/scale", [[[[query.shape[3] ** -0.5]]]], np.float32)
+        scores = self.name(ops.multiply(scores, scale), f"{name}/scaled")
+        if bias is not None:
+            scores = self.name(ops.add(scores, bias), f"{name}/masked")
+        shares = self.name(ops.softmax(scores, -1), f"{name}/softmax")
+        return self.name(ops.matmul(shares, value, False, False), f"{name}/context")
 
     def layer_norm(self, name: str, x: Tensor, epsilon: float) -> ov.Node:
         """Normalise over the last of three dimensions."""
@@ -163,7 +170,7 @@ class Builder:
         return self.name(ops.add(x, shift), f"{name}/add")
 
     def classifier(self, name: str, x: Tensor, classes: int) -> ov.Node:
-        """Global average pooling, flattening and a dense layer."""
+        """Add global average pooling and a dense layer."""
         axes = self.constant(f"{name}/axes", [2, 3])
         pooled = self.name(ops.reduce_mean(x, axes, keep_dims=True), f"{name}/pool")
         flat = self.reshape(f"{name}/flatten", pooled, [1, x.shape[1]])
@@ -181,6 +188,6 @@ class Builder:
         inputs: Sequence[ov.Node],
         sinks: Sequence[ov.Node] = (),
     ) -> ov.Model:
-        """Finish the model; ``sinks`` are the ``Assign`` operators that write its state."""
+        """Build the model; ``sinks`` are its ``Assign`` operators."""
         results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
         return ov.Model(results, list(sinks), list(inputs), name)

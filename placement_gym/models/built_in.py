@@ -1,4 +1,4 @@
-"""Built-in models: their names, and building one."""
+"""Names of built-in models, and building one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = (
     "unrolled-lstm-1000",
     "stacked-bert-1000",
 )
-"""Names of other models, to suggest."""
+"""Further names to suggest."""
 NUMBERS = {
     "bert": "length",
     "gpt": "layers",
@@ -32,23 +32,22 @@ NUMBERS = {
     "moe": "experts",
     "vit": "layers",
 }
-"""Model -> the argument of its ``build`` that the number in a name sets."""
+"""Model -> argument of ``build`` that the number in a name sets."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
-"""Bits of weights that are stored as integers, by the end of a model's name."""
+"""End of a name -> bits of weights that are stored as integers."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
-"""Built-in models with such weights. The activations of cnn-int8 are also quantised."""
+"""Models with such weights. cnn-int8 also has quantised activations."""
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:
-    """Match a built-in model's name, which hides files of this name; None for a path."""
+    """Match a built-in name, which hides files of that name; None for others."""
     match = NAME.fullmatch(str(model))
     return match if match and match["base"] in BUILT_IN else None
 
 
 def build(name: re.Match[str]) -> ov.Model:
-    """Build a built-in model by its name."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
     if number and base not in NUMBERS:

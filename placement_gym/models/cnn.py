@@ -1,9 +1,8 @@
-"""A small residual CNN, in float32 or quantised as post-training quantisation leaves it.
+"""Small residual CNN, in float32 or quantised (Jacob et al. 2018, arXiv:1712.05877).
 
-Quantised, every convolution and the classifier read a ``FakeQuantize`` of 256 levels for the whole
-tensor, and weights of 255 levels for each output channel (Jacob et al. 2018, arXiv:1712.05877).
-Weights take the middle half of their levels, as by ``overflow_fix`` of NNCF: a processor without
-VNNI adds two products in 16 bits, and 2 x 255 x 127 would overflow there, 2 x 255 x 64 does not.
+If quantised, convolutions and the classifier read activations of 256 levels for the whole tensor
+and weights of 255 levels for each output channel. Weights only use the middle half of their levels,
+as with NNCF's ``overflow_fix``: processors without VNNI add two products in 16 bits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ STAGES = ((2, 32, 2), (2, 64, 2), (2, 128, 2))
 """Blocks, channels and stride."""
 CLASSES = 100
 LEVELS, WEIGHT_LEVELS = 256, 255
-"""Levels of unsigned and signed integers of eight bits; the lowest signed one is not used."""
+"""Levels of unsigned and signed integers of eight bits; the lowest signed one is unused."""
 HIGHEST = {
     "image": 1.0,
     "stage0/block0/relu1": 2.8,
@@ -39,21 +38,15 @@ HIGHEST = {
     "stage2/block1/relu2": 18.0,
     "classifier/pool": 11.0,
 }
-"""The largest value of each activation that is quantised, as the float model has it on one random
-image, with two digits. The least value of all of them is zero."""
+"""Largest values of quantised activations of the float model on a random image."""
 
 
 def build(compressed: bool = False, bits: int | None = None) -> ov.Model:
-    """A residual network of six blocks for one 64 x 64 image.
-
-    Args:
-        compressed: Store weights as float16.
-        bits: 8 quantises weights and activations; None leaves them in float32.
-    """
+    """Build a residual network of six blocks for one 64 x 64 image; ``bits`` quantises it."""
     b = QuantizingBuilder(seed=8, compressed=compressed)
     b.quantizes = bits is not None
     image = b.parameter("image", IMAGE)
-    b.uniform(IMAGE, 0.0, 1.0)  # the image of HIGHEST, after which weights are drawn
+    b.uniform(IMAGE, 0.0, 1.0)  # the image of HIGHEST
     x = b.quantize("image", image)
     for stage, (blocks, channels, stride) in enumerate(STAGES):
         for block in range(blocks):
@@ -66,12 +59,12 @@ def build(compressed: bool = False, bits: int | None = None) -> ov.Model:
 
 
 class QuantizingBuilder(Builder):
-    """Rounds weights of layers, and activations, where the model is quantised."""
+    """Builder that quantises weights and activations if ``quantizes``."""
 
     quantizes = False
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
-        """A weight; unless it is a bias, on twice its own range for each output channel."""
+        """Add a weight; quantise it on twice its range for each output channel, except biases."""
         node = super().weight(name, value)
         if not self.quantizes or name.endswith("/bias"):
             return node
@@ -79,7 +72,7 @@ class QuantizingBuilder(Builder):
         return self.fake_quantize(name, node, -highest, highest, WEIGHT_LEVELS)
 
     def quantize(self, name: str, x: ov.Node) -> ov.Node:
-        """An activation on its range, the same for the whole tensor."""
+        """Quantise an activation on its range."""
         if not self.quantizes:
             return x
         low, high = (np.full((1,) * len(x.shape), end) for end in (0.0, HIGHEST[name]))
@@ -98,7 +91,7 @@ class QuantizingBuilder(Builder):
 def residual_block(
     b: QuantizingBuilder, name: str, x: ov.Node, channels: int, stride: int
 ) -> ov.Node:
-    """Two 3 x 3 convolutions parallel to a shortcut, projected where the shape changes."""
+    """Add two 3 x 3 convolutions and a shortcut, projected if the shape changes."""
     y = b.relu(f"{name}/relu1", convolution(b, f"{name}/conv1", x, channels, 3, stride))
     y = convolution(b, f"{name}/conv2", b.quantize(f"{name}/relu1", y), channels, 3)
     if stride > 1:
@@ -110,7 +103,7 @@ def residual_block(
 def convolution(
     b: Builder, name: str, x: ov.Node, channels: int, kernel: int, stride: int = 1
 ) -> ov.Node:
-    """A convolution that pads its image, and its bias."""
+    """Add a convolution with padding and a bias."""
     inputs, pads = x.shape[1], [kernel // 2] * 2
     weights = b.fan_in((channels, inputs, kernel, kernel), inputs * kernel**2, gain=2.0**0.5)
     bias = b.uniform((1, channels, 1, 1), -0.2, 0.2)

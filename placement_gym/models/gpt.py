@@ -1,14 +1,12 @@
-"""A decoder in the form of GPT-2 (Radford et al. 2019), with a key-value cache as its state.
+"""Decoder like GPT-2 (Radford et al. 2019), with a key-value cache as its state.
 
-Inputs and state are those of language models exported by optimum: caches are pairs of
-``ReadValue`` and ``Assign``, the numbers of new and of all tokens stay dynamic, and attention is
-``ScaledDotProductAttention``.
+Inputs, state and dynamic dimensions are those of language models exported by optimum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import openvino as ov
@@ -20,15 +18,13 @@ from placement_gym.models.builder import Builder, Tensor
 POSITIONS, EPSILON = 1024, 1e-5
 MAX_LAYERS = 96
 HIDDEN = -65504.0
-"""Added to the attention logits of masked tokens: the lowest number of f16."""
+"""Bias of masked tokens: the lowest number of f16."""
 FeedForward = Callable[[Builder, str, ov.Node], ov.Node]
-"""Adds the second half of a layer, given the layer's name and its normalised input."""
+"""Adds the second half of a layer, given its name and normalised input."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Layers, and numbers of each."""
-
     layers: int
     width: int
     heads: int
@@ -44,26 +40,19 @@ GPT2 = Size(layers=12, width=768, heads=12, vocabulary=50257)
 
 
 def build(compressed: bool = False, bits: int | None = None, layers: int | None = None) -> ov.Model:
-    """Build a decoder for one sequence that returns the logits of each new token.
+    """Build a decoder for one sequence; see ``Builder`` for ``compressed`` and ``bits``.
 
-    Args:
-        compressed: Store weights as float16.
-        bits: 8 or 4: store matrices as int8, or those of dense layers as int4; see ``Builder``.
-        layers: Layers of GPT-2's width and vocabulary, of which GPT-2 has 12; None makes four
-            layers of width 256 and a vocabulary of 4096.
-
-    Raises:
-        ValueError: ``layers`` is not between 1 and 96.
+    ``layers`` have GPT-2's width and vocabulary; None makes a ``SMALL`` decoder.
     """
     if layers is not None and not 1 <= layers <= MAX_LAYERS:
         raise UserError(f"gpt has 1 to {MAX_LAYERS} layers, not {layers}")
-    size = SMALL if layers is None else Size(layers, GPT2.width, GPT2.heads, GPT2.vocabulary)
+    size = SMALL if layers is None else replace(GPT2, layers=layers)
     b = Builder(seed=2019, compressed=compressed, bits=bits)
     return build_decoder(b, size, "gpt", feed_forward)
 
 
 def build_decoder(b: Builder, size: Size, title: str, forward: FeedForward) -> ov.Model:
-    """Build a decoder with any feed-forward part of its layers."""
+    """Build a decoder whose layers have a feed-forward part ``forward``."""
     names = ("input_ids", "attention_mask", "position_ids")
     tokens, mask, positions = (b.parameter(name, (1, -1), np.int64) for name in names)
     table = b.weight("embeddings/token/table", b.uniform((size.vocabulary, size.width), -0.1, 0.1))
@@ -77,7 +66,7 @@ def build_decoder(b: Builder, size: Size, title: str, forward: FeedForward) -> o
 
 
 def attention_bias(b: Builder, mask: Tensor, positions: Tensor) -> ov.Node:
-    """(1, 1, new tokens, all tokens): 0 where a token may attend to another, else ``HIDDEN``."""
+    """Add (1, 1, new tokens, all tokens): 0 where a token attends to another, else ``HIDDEN``."""
     axis = b.constant("mask/axis", 1)
     counted = b.name(ops.cum_sum(mask, axis, exclusive=True), "mask/positions")
     key = b.name(ops.unsqueeze(counted, b.constant("mask/key/axes", [1, 2])), "mask/key")
@@ -105,7 +94,7 @@ def decoder_layer(
     sinks: list[ov.Node],
     forward: FeedForward,
 ) -> ov.Node:
-    """One layer; its ``Assign`` operators are appended to ``sinks``."""
+    """Add a layer; append its ``Assign`` operators to ``sinks``."""
     attended = attention(b, size, name, b.layer_norm(f"{name}/norm1", x, EPSILON), bias, sinks)
     x = b.name(ops.add(b.dense(f"{name}/output", attended, size.width), x), f"{name}/sum1")
     outputs = forward(b, name, b.layer_norm(f"{name}/norm2", x, EPSILON))
@@ -113,7 +102,7 @@ def decoder_layer(
 
 
 def feed_forward(b: Builder, name: str, x: ov.Node) -> ov.Node:
-    """A dense layer of four times the width, and one back."""
+    """Add a dense layer of four times the width, and one back."""
     width = x.output(0).partial_shape[2].get_length()
     inner = b.name(ops.gelu(b.dense(f"{name}/inner", x, 4 * width), "tanh"), f"{name}/gelu")
     return b.dense(f"{name}/outer", inner, width)
@@ -129,18 +118,18 @@ def attention(
     value = remember(b, size, f"{name}/value", new_value, sinks)
     attended = ops.scaled_dot_product_attention(query, key, value, bias)
     context = b.transpose(f"{name}/merge", b.name(attended, f"{name}/attention"))
-    return reshape(b, f"{name}/merge/reshape", context, [0, 0, size.width])
+    return b.reshape(f"{name}/merge/reshape", context, [0, 0, size.width], special_zero=True)
 
 
 def heads(b: Builder, size: Size, name: str, x: Tensor) -> ov.Node:
-    """A projection of ``x`` as (1, heads, new tokens, head width)."""
-    projected = b.dense(name, x, size.width)
-    split = reshape(b, f"{name}/split", projected, [0, 0, size.heads, size.head_width])
+    """Project ``x`` to (1, heads, new tokens, head width)."""
+    shape = [0, 0, size.heads, size.head_width]
+    split = b.reshape(f"{name}/split", b.dense(name, x, size.width), shape, special_zero=True)
     return b.transpose(name, split)
 
 
 def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node]) -> ov.Node:
-    """The cache of a key or value with the ``new`` ones appended: (1, heads, all tokens, ...)."""
+    """Append ``new`` keys or values to their cache: (1, heads, all tokens, head width)."""
     shape = [1, size.heads, 0, size.head_width]
     empty = b.name(ops.constant(np.zeros(shape, np.float32)), f"{name}/empty")
     variable = f"{name}/cache"
@@ -149,9 +138,3 @@ def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node
     joined = b.name(ops.concat([past, new], 2), f"{name}/all")
     sinks.append(b.name(ops.assign(joined, variable), f"{name}/assign"))
     return joined
-
-
-def reshape(b: Builder, name: str, x: Tensor, shape: list[int]) -> ov.Node:
-    """A Reshape in which 0 keeps a dimension of any length."""
-    pattern = b.constant(f"{name}/pattern", shape)
-    return b.name(ops.reshape(x, pattern, special_zero=True), name)

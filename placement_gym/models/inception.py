@@ -13,7 +13,7 @@ ROW, COLUMN = ((1, 7), (0, 3)), ((7, 1), (3, 0))
 
 
 def build(compressed: bool = False) -> ov.Model:
-    """Inception-V3 for one 299 x 299 image; about 728 nodes as fp16 (HSDAG, Table 1)."""
+    """Build Inception-V3 for one 299 x 299 image; about 728 nodes as fp16 (HSDAG, Table 1)."""
     b = Builder(seed=3, compressed=compressed)
     image = b.parameter("image", (1, 3, 299, 299))
     x = stem(b, normalize(b, image))
@@ -101,8 +101,8 @@ def reduction_b(b: Builder, name: str, x: Tensor) -> ov.Node:
     """17 x 17 to 8 x 8."""
     three = conv(b, f"{name}/3x3_1", x, 192, 1)
     seven = conv(b, f"{name}/7x7_1", x, 192, 1)
-    seven = conv(b, f"{name}/7x7_2", seven, 192, (1, 7), padding=(0, 3))
-    seven = conv(b, f"{name}/7x7_3", seven, 192, (7, 1), padding=(3, 0))
+    seven = conv(b, f"{name}/7x7_2", seven, 192, *ROW)
+    seven = conv(b, f"{name}/7x7_3", seven, 192, *COLUMN)
     branches = [
         conv(b, f"{name}/3x3_2", three, 320, 3, stride=2),
         conv(b, f"{name}/7x7_4", seven, 192, 3, stride=2),

@@ -1,4 +1,4 @@
-"""Read the inputs of a request, in any form that OpenVINO accepts, into new tensors."""
+"""Reading of a request's inputs in any form that OpenVINO accepts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class InputReader:
-    """Copies the inputs of a request, and checks them before they reach a stage.
+    """Checks the inputs of a request and copies them to tensors.
 
     Args:
         model: The model.
-        prefix: Read only inputs whose names begin with it, without it: one model of a union.
+        prefix: Prefix of the inputs to read, as of a model in a union; requests omit it.
     """
 
     def __init__(self, model: ov.Model, prefix: str = "") -> None:
@@ -39,11 +39,7 @@ class InputReader:
         self.index = {name: i for i, names in enumerate(self.names) for name in names}
 
     def read(self, inputs: Any) -> list[ov.Tensor]:
-        """Read (n_inputs,) tensors from a mapping by name or index, a sequence, or a single array.
-
-        Raises:
-            UserError: An input is missing, unknown, or of another type or shape.
-        """
+        """Read a mapping by name or index, a sequence or an array, or raise ``UserError``."""
         values = self.sort(inputs)
         missing = [self.describe(i) for i in range(len(self.types)) if i not in values]
         if missing or len(values) > len(self.types):
@@ -54,7 +50,6 @@ class InputReader:
         return [self.convert(i, values[i]) for i in range(len(self.types))]
 
     def sort(self, inputs: Any) -> dict[int, Any]:
-        """Sort values by the index of their input."""
         if isinstance(inputs, Mapping):
             return {self.find(key): value for key, value in inputs.items()}
         if isinstance(inputs, Sequence) and not isinstance(inputs, str):
@@ -70,11 +65,7 @@ class InputReader:
         return self.index[name]
 
     def convert(self, index: int, value: Any) -> ov.Tensor:
-        """Copy a value of the input's type, or numbers of its kind, into a tensor.
-
-        As in OpenVINO, an array of the type ``Type.to_dtype`` holds the bits of a type that NumPy
-        lacks: bfloat16 as float16, eight bits as uint8.
-        """
+        """Copy a value of the input's type, or numbers of its kind, into a tensor."""
         import openvino as ov
 
         element_type = self.types[index]
@@ -83,11 +74,8 @@ class InputReader:
             return copy_tensor(value)
         array = read_values(value) if isinstance(value, ov.Tensor) else np.asarray(value)
         self.check_shape(index, array.shape)
-        if (
-            is_foreign(element_type)
-            and element_type.bitwidth >= 8
-            and array.dtype == element_type.to_dtype()
-        ):
+        has_whole_bytes = is_foreign(element_type) and element_type.bitwidth >= 8
+        if has_whole_bytes and array.dtype == element_type.to_dtype():  # it holds the bits
             return copy_tensor(ov.Tensor(np.asarray(array, order="C"), array.shape, element_type))
         if not is_of_kind(array, element_type):
             raise UserError(
@@ -112,7 +100,7 @@ class InputReader:
         return repr(self.names[index][0])
 
     def explain(self) -> str:
-        """Describe the inputs of the model, or the first of many."""
+        """Describe the first inputs of the model."""
         inputs = [
             f"{self.describe(index)} of {kind.get_type_name()} {shape}"
             for index, (kind, shape) in enumerate(zip(self.types, self.shapes, strict=True))
@@ -122,7 +110,7 @@ class InputReader:
 
 
 def is_of_kind(values: NDArray[Any], element_type: ov.Type) -> bool:
-    """Return whether values are strings, booleans or castable numbers, as the type requires."""
+    """Return whether values are strings, booleans or numbers as the type requires."""
     if is_text(element_type):
         return values.dtype.kind in "USO"
     if element_type.get_type_name() == "boolean":

@@ -1,4 +1,4 @@
-"""The user's inputs, or only their sizes: as given, and as read."""
+"""The user's inputs, or only their sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 SIZES = "data_shapes"
-"""Key of sizes in place of inputs, in placements and files of version 0.3; inputs of these sizes
-are generated."""
+"""Key of sizes instead of inputs, which are then generated; also in files of version 0.3."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +20,11 @@ class OwnInputs:
     """The user's inputs of a model, or none.
 
     Attributes:
-        samples: The first one is timed; outputs are compared on each.
-        sizes: Sizes of inputs with dynamic dimensions, in the first sample or stated alone.
-        other_sizes: Sizes of samples that differ from the first, each once.
-        fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
-            samples.
-        stated: True if the sizes are complete.
+        samples: Samples; the first is timed, outputs are compared for all.
+        sizes: Sizes of inputs with dynamic dimensions, in the first sample or as stated.
+        other_sizes: Other sizes of later samples.
+        fingerprint: Sixteen hex digits of the samples; empty without samples.
+        stated: Whether only sizes are given.
     """
 
     samples: Sequence[Sample] = ()
@@ -37,16 +35,12 @@ class OwnInputs:
 
 
 def states_sizes(given: Any) -> TypeGuard[Mapping[str, Sizes]]:
-    """Return whether sizes are stated instead of inputs."""
+    """Return whether only sizes are stated."""
     return isinstance(given, Mapping) and set(given) == {SIZES}
 
 
 def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Read arguments of ``gym.make`` in files of version 0.3, which had an argument for sizes.
-
-    Returns:
-        Equivalent arguments of this version.
-    """
+    """Convert arguments of ``gym.make`` in files of version 0.3, which had ``data_shapes``."""
     if SIZES not in kwargs:
         return dict(kwargs)
     others = {name: value for name, value in kwargs.items() if name != SIZES}
@@ -54,16 +48,10 @@ def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_own(model: ov.Model, given: InputsArgument | None, complete: bool = False) -> OwnInputs:
-    """Read the user's inputs and check them against the inputs of a model.
-
-    Args:
-        model: The model.
-        given: The inputs; None for none.
-        complete: Require all inputs of the model.
+    """Read the user's inputs of a model; ``complete`` requires all of them.
 
     Raises:
-        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
-            shape: the message lists all of them, with the inputs of the model.
+        UserError: A file cannot be read, or inputs do not fit; the message lists all faults.
     """
     if given is None:
         return OwnInputs()

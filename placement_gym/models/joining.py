@@ -1,4 +1,4 @@
-"""Join several models into one: a union with prefixed names, see ``union``."""
+"""Joining of several models into a union with prefixed names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 MAX_BUILT_GIB = 4.0
-"""Limit of the weights of built-in models of a union in GiB: rows of strangers may name them."""
+"""Maximum weights of a union's built-in models in GiB, as files of strangers may name them."""
 
 
 def load_union(
@@ -53,14 +53,14 @@ def load_union(
             )
     rates = [rate for _, rate in rated_models]
     union = join_models(models, [*map(Member, names, rates)])
-    # The name loads the union again where all models are built in.
+    # The name loads a union of built-in models again.
     named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
     union.set_friendly_name(join_names(named_members))
     return union
 
 
 def inputs_of(given: InputsArgument | None, name: str) -> InputsArgument | None:
-    """Return the inputs of one model of a union, by their names in the model."""
+    """Return the inputs of a model of a union, by their original names."""
     if given is None:
         return None
     if states_sizes(given):
@@ -69,7 +69,7 @@ def inputs_of(given: InputsArgument | None, name: str) -> InputsArgument | None:
 
 
 def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """Return the entries of one model of a union, by their names in the model."""
+    """Return the values of a model of a union, by their original names."""
     prefix = f"{name}/"
     return {
         key.removeprefix(prefix): value
@@ -79,14 +79,14 @@ def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
 
 
 def stem_of(model: str | Path | ov.Model) -> str:
-    """Return a model's name: that of its file without suffix, or the built-in one."""
+    """Return a model's name, or that of its file without the suffix."""
     if not isinstance(model, (str, Path)):
         return str(model.get_friendly_name())
     return str(model) if match_built_in(model) else Path(model).stem
 
 
 def name_members(names: Sequence[str]) -> list[str]:
-    """Make distinct prefixes; a repeated model gets a number, as in ``"resnet_2"``."""
+    """Make distinct prefixes; a repeated name gets a number, as in ``"resnet_2"``."""
     unique_names: list[str] = []
     for plain in map(safe_name, names):
         copies = 1 + sum(name == plain or name.startswith(f"{plain}_") for name in unique_names)
@@ -98,7 +98,7 @@ def name_members(names: Sequence[str]) -> list[str]:
 
 
 def check_names(values: Any, names: Sequence[str], argument: str) -> None:
-    """Raise ``UserError`` if values are given for an input of no model of a union."""
+    """Raise ``UserError`` if names of values do not begin with a model of the union."""
     if values is not None and not isinstance(values, Mapping):
         raise UserError(f"{argument} maps names, as in 'MODEL/INPUT', not {values!r:.200}")
     for key in values or {}:
@@ -108,21 +108,13 @@ def check_names(values: Any, names: Sequence[str], argument: str) -> None:
 
 
 def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Model:
-    """Join models into one that runs all of them; the models cannot be used any more.
-
-    Nodes, inputs, outputs and states get the name of their model as a prefix.
-
-    Raises:
-        UserError: Only some models have state, or one is already a union.
-    """
+    """Join models, which become unusable, and prefix all names with the model's."""
     import openvino as ov
 
-    stateful = [is_stateful(model) for model in models]
-    if any(stateful) and not all(stateful):
-        with_state, without_state = (
-            [part.name for part, keeps in zip(members, stateful, strict=True) if keeps is state]
-            for state in (True, False)
-        )
+    pairs = zip(members, models, strict=True)
+    with_state = [member.name for member, model in pairs if is_stateful(model)]
+    without_state = [member.name for member in members if member.name not in with_state]
+    if with_state and without_state:
         raise UserError(
             f"{with_state} have state, so one run is a whole scenario, and {without_state} do not: "
             "place models with state together, and others together"

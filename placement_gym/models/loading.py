@@ -1,4 +1,4 @@
-"""Loading of models: built-in ones, files that OpenVINO reads, or ``ov.Model``."""
+"""Loading of built-in models, files and ``ov.Model``."""
 
 from __future__ import annotations
 
@@ -36,15 +36,7 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 
 @contextmanager
 def model_of_placement(given: Any) -> Iterator[None]:
-    """Load the model of a placement, with the measured sizes of the placement, if it has any.
-
-    Args:
-        given: The model that the user names; None means the model that the placement names.
-
-    Raises:
-        UnsupportedModelError: The model has other shapes than when the placement was made.
-        ModelNotFoundError: The user has to name the model's file.
-    """
+    """Explain errors of loading a placement's model; ``given`` is the user's model or None."""
     try:
         yield
     except SizesError as error:
@@ -63,29 +55,28 @@ def load_model(
     inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> ov.Model:
-    """Load the model to place: inputs of sizes known in some way, unique friendly names.
+    """Load the model to place, with unique friendly names and known sizes of inputs.
 
     Args:
-        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
-            (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"moe-16"`` (experts in each of four layers),
-            ``"cnn-int8"`` (quantised weights and activations), ``"mobilenet-50"`` (width in
-            percent) or ``"vit-12"`` (layers); the path of any file that OpenVINO reads; or a model,
-            which is cloned. A list of these makes a union, see ``models.union``; ``"resnet:2"`` in
-            it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union of built-in
-            models.
-        shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        inputs: Your own inputs, see ``InputsArgument``: dimensions that stay dynamic are measured
-            with their sizes. In a union names begin with the model's, as in ``"bert-8/input_ids"``,
-            also in ``shapes``.
-        extension: Library with operators that OpenVINO lacks, for ``ov.Core.add_extension``; its
-            code is run.
+        model: A built-in name: ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"`` (compressed
+            weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (layers of GPT-2), ``"gpt-int8"``,
+            ``"gpt-int4"``, ``"moe-16"`` (experts in each of four layers), ``"cnn-int8"`` (quantised
+            weights and activations), ``"mobilenet-50"`` (width in percent) or ``"vit-12"``
+            (layers); the path of a file that OpenVINO reads; or a model, which is cloned. A list
+            makes a union; ``"resnet:2"`` in it runs twice as often as others, and
+            ``"resnet+bert-8:2"`` is a union of built-in models.
+        shapes: Shapes that bind dynamic dimensions, see ``Shapes``.
+        inputs: Your inputs, see ``InputsArgument``; dimensions that stay dynamic get their sizes.
+            In a union, names of inputs begin with the model's, as in ``"bert-8/input_ids"``, also
+            in ``shapes``.
+        extension: Library of operators that OpenVINO lacks, for ``ov.Core.add_extension``. Its code
+            is run.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It is a generated graph, an input has dimensions that nothing bounds
-            or states, without state, or OpenVINO cannot read it.
-        ValueError: The built-in model does not have the option.
+        UnsupportedModelError: It is a generated graph, OpenVINO cannot read it, or it has no state
+            and inputs of unknown sizes.
+        UserError: The built-in model does not have the option.
     """
     import openvino as ov
 
@@ -105,7 +96,7 @@ def load_model(
         return prepare(build(match), shapes, inputs)
     from placement_gym.models.model_files import make_models_picklable, read_file
 
-    # The user's model is never changed, and may be sent to other processes.
+    # The user's model is not changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
         return prepare(model.clone(), shapes, inputs)
@@ -117,11 +108,7 @@ def load_model(
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
-    """List the models that an argument names, each with its rate; a single one has rate 1.
-
-    Raises:
-        UserError: The list is empty, or a rate is wrong or of a single model.
-    """
+    """List the models of an argument with their rates, or raise ``UserError``."""
     if isinstance(model, str) and "+" in model and not is_path(model):
         parts = [parse_rate(part) for part in model.split("+")]
         return parts if all(match_built_in(part) for part, _ in parts) else [(model, 1)]
@@ -139,7 +126,6 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
 
 
 def explain_missing(model: str) -> UserError:
-    """Make the error for an unknown model, with the nearest name."""
     if GENERATED.match(model) and model[-1].isdigit():
         return UnsupportedModelError(
             f"{model!r:.80} is a generated graph, which can only be simulated, as in "
@@ -169,16 +155,7 @@ def prepare(
 ) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
-    A model with state and a dynamic batch gets a batch of one.
-
-    Args:
-        model: Any model.
-        shapes: Shapes to bind first.
-        inputs: As for ``load_model``.
-
-    Raises:
-        UserError: The model cannot have these shapes, or does not accept these inputs.
-        UnsupportedModelError: The model has no state, and inputs that nothing bounds or states.
+    A dynamic batch of a model with state becomes one. See ``load_model`` for arguments and errors.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:

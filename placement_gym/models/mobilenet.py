@@ -22,15 +22,7 @@ STAGES = (
 
 
 def build(compressed: bool = False, percent: int = 100) -> ov.Model:
-    """MobileNet-V2 for one 224 x 224 image.
-
-    Args:
-        compressed: Store weights as float16.
-        percent: Width of all layers, 100 for the published one.
-
-    Raises:
-        ValueError: ``percent`` is not between 35 and 400.
-    """
+    """Build MobileNet-V2 for one 224 x 224 image, with layers of ``percent`` of their width."""
     if not 35 <= percent <= 400:
         raise UserError(f"mobilenet has a width of 35 to 400 percent, not {percent}")
     b = Builder(seed=18, compressed=compressed)
@@ -45,14 +37,14 @@ def build(compressed: bool = False, percent: int = 100) -> ov.Model:
 
 
 def scale(channels: int, percent: int) -> int:
-    """Channels at a width, a multiple of eight."""
+    """Scale channels to a multiple of eight."""
     return max(8 * round(channels * percent / 800), 8)
 
 
 def inverted_residual(
     b: Builder, name: str, x: Tensor, expansion: int, channels: int, stride: int
 ) -> ov.Node:
-    """Expand, convolve each channel by itself, project; add the input where shapes allow."""
+    """Expand, convolve each channel, project, and add the input if shapes agree."""
     inputs, y = x.shape[1], x
     if expansion > 1:
         expanded = b.conv_bn(f"{name}/expand", x, expansion * inputs, 1)
@@ -65,7 +57,7 @@ def inverted_residual(
 
 
 def depthwise(b: Builder, name: str, x: Tensor, stride: int) -> ov.Node:
-    """A 3 x 3 convolution of each channel, with its bias."""
+    """Add a 3 x 3 convolution of each channel, with a bias."""
     channels = x.shape[1]
     weights = b.weight(f"{name}/weight", b.fan_in((channels, 1, 1, 3, 3), 9, gain=1.4))
     conv = ops.group_convolution(x, weights, [stride] * 2, [1, 1], [1, 1], [1, 1])
@@ -74,5 +66,5 @@ def depthwise(b: Builder, name: str, x: Tensor, stride: int) -> ov.Node:
 
 
 def clamp(b: Builder, name: str, x: Tensor) -> ov.Node:
-    """ReLU6."""
+    """Add ReLU6."""
     return b.name(ops.clamp(x, np.float32(0.0), np.float32(6.0)), name)

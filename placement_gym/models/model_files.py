@@ -1,4 +1,4 @@
-"""Files of models: read in any form that OpenVINO takes, written in its own, and pickled."""
+"""Reading, writing and pickling of models."""
 
 from __future__ import annotations
 
@@ -22,24 +22,20 @@ if TYPE_CHECKING:
     import openvino as ov
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
-"""Place in OpenVINO's sources where it raised an error."""
+"""Source line in errors of OpenVINO."""
 UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
-"""Part of OpenVINO's errors about operators that it lacks."""
+"""Part of OpenVINO's errors about unknown operators."""
 EXTENSION_REMEDY = ". If these are your own operators, name their library: --extension FILE"
 MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 
 
 def read_file(path: Path, extension: str | Path | None) -> ov.Model:
-    """Read a model's file; nodes get the same names each time.
-
-    Raises:
-        UnsupportedModelError: OpenVINO cannot read it.
-    """
+    """Read a model's file with reproducible names, or raise ``UnsupportedModelError``."""
     check_content(path)
     core = make_core(extension)
     try:
         model = core.read_model(path)
-        # Converters number names by a counter of the process: a second reading differs.
+        # Converters number some names by a counter of the process: they differ when read again.
         if path.suffix != ".xml":
             again = core.read_model(path)
             pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
@@ -54,11 +50,6 @@ def read_file(path: Path, extension: str | Path | None) -> ov.Model:
 
 
 def make_core(extension: str | Path | None) -> ov.Core:
-    """Make a ``Core`` that also reads the operators of an extension.
-
-    Raises:
-        UserError: OpenVINO cannot load the library.
-    """
     import openvino as ov
 
     core = ov.Core()
@@ -77,12 +68,7 @@ def make_core(extension: str | Path | None) -> ov.Core:
 
 
 def check_content(path: Path) -> None:
-    """Raise if a path cannot be a model; OpenVINO would not give the reason.
-
-    Raises:
-        UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
-            device or pipe, which may have no end; or its name cannot be a model's.
-    """
+    """Raise ``UnsupportedModelError`` for paths that OpenVINO refuses without a reason."""
     try:
         path.name.encode()
     except UnicodeEncodeError as error:
@@ -100,7 +86,7 @@ def check_content(path: Path) -> None:
 
 
 def explain_weights(path: Path, error: str) -> str:
-    """Explain OpenVINO's error about weights, which lacks their file; empty for others."""
+    """Explain an error about weights, which does not name their file; empty for others."""
     if "bin file" not in error:
         return ""
     weights = str(path.with_suffix(".bin"))
@@ -110,11 +96,7 @@ def explain_weights(path: Path, error: str) -> str:
 
 
 def save_model(model: ov.Model, path: Path) -> None:
-    """Replace ``path``, an ``.xml``, and its weights; on errors, replace neither.
-
-    Raises:
-        FileError: They cannot be written; existing files are unchanged.
-    """
+    """Replace an ``.xml`` and its weights, or raise ``FileError`` and keep both."""
     with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as model_file:
         written = model_file.with_suffix(".bin")
         try:
@@ -125,11 +107,7 @@ def save_model(model: ov.Model, path: Path) -> None:
 
 
 def write_model(model: ov.Model, path: Path, name: str = "") -> None:
-    """Write ``path``, an ``.xml``, and its weights; errors name the model ``name``.
-
-    Raises:
-        FileError: They cannot be written completely.
-    """
+    """Write an ``.xml`` and its weights, or raise ``FileError``, which names ``name``."""
     import openvino as ov
 
     try:
@@ -148,11 +126,7 @@ def make_models_picklable() -> None:
 
 
 def reduce_model(model: ov.Model) -> tuple[Any, tuple[bytes, bytes]]:
-    """Reduce a model for ``pickle`` to the bytes of OpenVINO's files.
-
-    Raises:
-        FileError: They cannot be written to a temporary folder.
-    """
+    """Reduce a model for ``pickle`` to the bytes of OpenVINO's files."""
     with make_temporary_folder() as folder:
         path = folder / "model.xml"
         write_model(model, path)
@@ -160,7 +134,7 @@ def reduce_model(model: ov.Model) -> tuple[Any, tuple[bytes, bytes]]:
 
 
 def read_model(network: bytes, weights: bytes) -> ov.Model:
-    """Read a model from the bytes of OpenVINO's files. Pickled models name this function."""
+    """Read a model from the bytes of OpenVINO's files; pickled models call this function."""
     import openvino as ov
 
     make_models_picklable()

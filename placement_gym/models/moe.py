@@ -1,10 +1,8 @@
-"""The small decoder of ``gpt`` with mixtures of experts, two for each token.
+"""Small decoder of ``gpt`` with mixtures of experts, two for each token (Jiang et al. 2024).
 
-Gates, with a softmax over the chosen experts, are those of Mixtral (Jiang et al. 2024). Every
-expert computes every token, and a gate of zero drops the others: OpenVINO has no public operator
-that skips matrices, and the branches of an ``If`` cannot be placed. Each expert has separate
-operators, so a placement can move it alone. Experts are added one after another, so neighbouring
-experts on one device are one submodel.
+Every expert computes every token, and gates of zero drop the others: OpenVINO has no public
+operator that skips experts, and branches of an ``If`` cannot be placed. Experts are added one after
+another, so neighbours on one device are one submodel.
 """
 
 from __future__ import annotations
@@ -23,16 +21,7 @@ INNER = 2 * SMALL.width
 
 
 def build(compressed: bool = False, bits: int | None = None, experts: int = EXPERTS) -> ov.Model:
-    """As ``gpt.build``, of four layers.
-
-    Args:
-        compressed: Store weights as float16.
-        bits: See ``Builder``.
-        experts: Experts of each layer.
-
-    Raises:
-        ValueError: ``experts`` is not between 2 and 128.
-    """
+    """Build four layers with ``experts`` each; see ``gpt.build``."""
     if not N_ROUTED <= experts <= MAX_EXPERTS:
         raise UserError(f"moe has {N_ROUTED} to {MAX_EXPERTS} experts, not {experts}")
     b = Builder(seed=2024, compressed=compressed, bits=bits)
@@ -40,7 +29,7 @@ def build(compressed: bool = False, bits: int | None = None, experts: int = EXPE
 
 
 def mix_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
-    """The sum of a layer's experts, each times its gate."""
+    """Add a layer's experts, and their sum weighted by gates."""
     gates = choose_experts(b, f"{name}/router", x, experts)
     total = None
     for number in range(experts):
@@ -56,7 +45,7 @@ def mix_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
 
 
 def choose_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
-    """(1, new tokens, experts) gates: a softmax over the experts of the highest scores, or 0."""
+    """Add (1, new tokens, experts) gates: a softmax over the highest scores, else 0."""
     scores = b.dense(name, x, experts)
     highest = ops.topk(scores, b.constant(f"{name}/count", N_ROUTED), -1, "max", "value")
     b.name(highest, f"{name}/highest")

@@ -1,8 +1,6 @@
-"""Inputs with names that export tools fix; sizes and values follow from the name.
+"""Names of inputs by optimum-intel, OpenVINO GenAI and early exports of BERT.
 
-These are the names of optimum-intel, OpenVINO GenAI and early exports of BERT. Other inputs are
-generated from their shape and type: a part of a name may mislead, as in ``beam_scores`` or
-``position_xyz``.
+Sizes and values follow from these names; only whole names count, unlike ``position_xyz``.
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ if TYPE_CHECKING:
     import openvino as ov
 
 GROWING_MASKS = ("attention_mask", "decoder_attention_mask", "input_mask", "mask")
-"""1 for each token that counts, including past tokens of a model with state."""
+"""1 for each valid token, including past tokens of a model with state."""
 MASKS = (*GROWING_MASKS, "encoder_attention_mask")
 POSITIONS = ("position_ids", "decoder_position_ids", "cache_position")
-"""The number of each new token."""
+"""Position of each new token."""
 TOKENS = ("decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
-"""The new tokens of a decoder, or their embeddings; ``"input_ids"`` may be an encoder's."""
+"""New tokens of a decoder or their embeddings; ``"input_ids"`` may be an encoder's."""
 ENCODER = ("encoder_hidden_states", "encoder_outputs", "encoder_attention_mask")
 """Outputs of an encoder that a decoder reads at each token."""
 LENGTHS = (
@@ -32,25 +30,21 @@ LENGTHS = (
     "sequence_length",
     "sequence_lengths",
 )
-"""The number of elements of each sequence that count, along the second dimension of the data."""
+"""Length of each sequence, along the second dimension of the data."""
 BEAMS = ("beam_idx",)
-"""The sequence of the last inference that each one continues."""
+"""Sequence of the last inference that each one continues."""
 
 
 def is_named(port: ov.Output, names: tuple[str, ...]) -> bool:
-    """Return whether an input has one of these names; in a union they follow the model's name.
-
-    TensorFlow adds the index of an output to names, as in ``"input_mask:0"``.
-    """
+    """Return whether an input has one of these names, without prefixes and TensorFlow's ``:0``."""
     plain_names = (name.rpartition("/")[2].partition(":")[0] for name in input_names(port))
     return any(name in names for name in plain_names)
 
 
 def batch_axis(port: ov.Output) -> int | None:
-    """Return the dimension that counts sequences; None if there is none or the rank is unknown.
+    """Return the dimension of the batch; None if there is none or the rank is unknown.
 
-    It is the first one, except in positions: (coordinates, batch, tokens), or (tokens,) without a
-    batch.
+    It is the first, but positions are (coordinates, batch, tokens), or (tokens,) without a batch.
     """
     rank = port.get_partial_shape().rank
     length = 0 if rank.is_dynamic else rank.get_length()

@@ -1,4 +1,4 @@
-"""Read the user's inputs: samples, from files or arrays in memory."""
+"""Reading of the user's inputs from files or memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def read_samples(
 
 
 def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
-    """List the sizes of a sample's inputs with dynamic dimensions, by name."""
     return {
         reader.names[index][0]: value.shape
         for index, value in sample.items()
@@ -42,11 +41,7 @@ def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
 
 
 def list_mappings(given: InputsArgument) -> list[Mapping[str, Any]]:
-    """List the arrays of each sample, or of all together, by name.
-
-    Raises:
-        UserError: The argument has another form, or a file cannot be read.
-    """
+    """List the arrays of each sample, or of all samples together, by name."""
     if isinstance(given, Mapping):
         return [given]
     if isinstance(given, (str, Path)):
@@ -77,7 +72,7 @@ def load_mappings(path: Path) -> list[Mapping[str, Any]]:
 
 
 def load_arrays(path: Path, name: str = "") -> dict[str, Any]:
-    """Load the arrays of an ``.npz`` by name, or an ``.npy`` under ``name``."""
+    """Load the arrays of an ``.npz``, or an ``.npy`` as ``name``."""
     try:
         arrays = np.load(path, allow_pickle=False)
         if not isinstance(arrays, np.ndarray):
@@ -94,11 +89,7 @@ def load_arrays(path: Path, name: str = "") -> dict[str, Any]:
 
 
 def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Separate the samples of arrays, some of which have a first axis of samples.
-
-    Raises:
-        UserError: They have different numbers of samples, or none.
-    """
+    """Separate the samples of arrays, some of which have a first axis of samples."""
     arrays = {name: as_array(value) for name, value in mapping.items() if name in reader.index}
     counts = {
         name: len(array) for name, array in arrays.items() if has_samples(reader, name, array)
@@ -124,18 +115,13 @@ def has_samples(reader: InputReader, name: str, array: NDArray[Any]) -> bool:
 
 
 def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool) -> Sample:
-    """Read the inputs of one sample.
-
-    Raises:
-        UserError: See ``inputs.read_own``.
-    """
     sample: dict[int, NDArray[Any]] = {}
     faults: list[str] = []
     named: set[int] = set()
     for name, value in mapping.items():
         try:
             index = reader.find(name)
-            named.add(index)  # an input that does not fit is not missing
+            named.add(index)  # not missing, even if it does not fit
             sample[index] = as_array(reader.convert(index, value))
         except UserError as error:
             faults.append(str(error))
@@ -148,7 +134,6 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
 
 
 def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
-    """Compute sixteen hex digits of the names, types, shapes and values of samples."""
     digest = hashlib.sha256()
     for sample in samples:
         for index, array in sample.items():
@@ -158,7 +143,7 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
 
 
 def save_inputs(given: InputsArgument, path: Path) -> Path:
-    """Write inputs to a folder for ``load_mappings``; replace its old inputs."""
+    """Write inputs to a folder, instead of its old ones."""
     path.mkdir(parents=True, exist_ok=True)
     for old in path.glob("*.npz"):
         old.unlink()
@@ -168,8 +153,8 @@ def save_inputs(given: InputsArgument, path: Path) -> Path:
 
 
 def save_arrays(mapping: Mapping[str, Any], path: Path) -> Path:
-    """Write the arrays of a mapping; types that NumPy lacks are written as numbers."""
-    # numpy.savez has a keyword `file`, which may also be the name of an input
+    """Write arrays to an ``.npz``, as numbers if NumPy lacks their type."""
+    # An input may be called `file`, which is a keyword of numpy.savez.
     with replace_file(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, value in mapping.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:

@@ -1,4 +1,4 @@
-"""ResNet-50 (He et al. 2016; stride in the 3x3 convolution, as torchvision has it)."""
+"""ResNet-50 (He et al. 2016), with the stride in the 3x3 convolution as in torchvision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
 
 
 def build(compressed: bool = False) -> ov.Model:
-    """ResNet-50 for one 224 x 224 image; its fp16 graph has 396 nodes (HSDAG, Table 1)."""
+    """Build ResNet-50 for one 224 x 224 image; 396 nodes as fp16 (HSDAG, Table 1)."""
     b = Builder(seed=50, compressed=compressed)
     image = b.parameter("image", (1, 3, 224, 224))
     x: Tensor = b.relu("stem/relu", b.conv_bn("stem", image, 64, 7, stride=2, padding=3))
@@ -24,7 +24,7 @@ def build(compressed: bool = False) -> ov.Model:
 
 
 def bottleneck(b: Builder, name: str, x: Tensor, width: int, stride: int, project: bool) -> ov.Node:
-    """1x1, 3x3 and 1x1 convolutions parallel to a shortcut, projected where the shape changes."""
+    """Add 1x1, 3x3 and 1x1 convolutions and a shortcut, projected if the shape changes."""
     y = b.relu(f"{name}/relu1", b.conv_bn(f"{name}/conv1", x, width, 1))
     y = b.relu(f"{name}/relu2", b.conv_bn(f"{name}/conv2", y, width, 3, stride, padding=1))
     y = b.conv_bn(f"{name}/conv3", y, 4 * width, 1, gain=0.5)

@@ -1,4 +1,4 @@
-"""Inputs of a model: in which forms they are given, and shapes, bound or only measured."""
+"""Shapes of a model's inputs: bound, or only measured; and the forms of inputs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Input with dynamic dimensions -> its measured sizes."""
 FoundShapes: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
-"""Operator whose sizes the data decide -> the shapes of its outputs in an inference."""
+"""Operator whose sizes depend on data -> shapes of its outputs in an inference."""
 InputsArgument: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
-names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
-input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
+names to arrays, or a list of such mappings, the samples. An array with one more dimension than its
+input has samples along the first axis. ``{"data_shapes": sizes}`` only states sizes."""
 Sample: TypeAlias = Mapping[int, NDArray[Any]]
-"""Index of an input of the model -> its values."""
+"""Index of an input -> its values."""
 Sizes: TypeAlias = Mapping[str, Sequence[int]]
 """Input name -> its sizes."""
 MAX_SHOWN = 4
-"""Largest number of inputs that a message names."""
+"""Maximum number of inputs that a message names."""
 
 
 class UnsupportedModelError(UserError):
@@ -38,12 +38,7 @@ class UnsupportedModelError(UserError):
 
 
 class SizesError(UnsupportedModelError):
-    """Sizes of inputs are missing, or out of place.
-
-    Args:
-        message: Error with a remedy.
-        remedy: Error for the user of a placement, which states the measured sizes.
-    """
+    """Sizes of inputs are missing; ``remedy`` is the message for users of a placement."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -51,11 +46,7 @@ class SizesError(UnsupportedModelError):
 
 
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
-    """Set the shapes of inputs, in place.
-
-    Raises:
-        UserError: The model has no such input, or not with such a shape.
-    """
+    """Set the shapes of inputs, in place, or raise ``UserError``."""
     import openvino as ov
 
     sizes_of = match_inputs(model, shapes, "shapes")
@@ -68,11 +59,7 @@ def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
 
 
 def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Sequence[int | str]]:
-    """Return index of an input -> its sizes; a name may be a pattern, as in ``"image_*"``.
-
-    Raises:
-        UserError: The model has no such input; the message calls the shapes ``argument``.
-    """
+    """Return index of an input -> its sizes; a name may be a pattern, as in ``"image_*"``."""
     if not isinstance(shapes, Mapping):
         raise UserError(
             f"{argument} maps names to sizes, as in {{'input_ids': [1, 64]}}, not {shapes!r}"
@@ -89,24 +76,18 @@ def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Se
 
 
 def to_text(sizes: Sequence[int | str]) -> str:
-    """``"[1,?]"`` for ``[1, "?"]``.
-
-    Raises:
-        UserError: They are not a list of sizes.
-    """
+    """Format sizes as in ``"[1,?]"``; raise ``UserError`` unless they are a list."""
     if isinstance(sizes, str) or not isinstance(sizes, Sequence):
         raise UserError(f"a shape is a list of sizes, as in [1, 64], not {sizes!r}")
     return f"[{','.join(map(str, sizes))}]"
 
 
 def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes:
-    """Find the measured sizes of inputs with dynamic dimensions; empty if there are none.
-
-    ``given`` states them; otherwise a dimension has its upper bound.
+    """Find the measured sizes of inputs with dynamic dimensions: given ones, or upper bounds.
 
     Raises:
-        UserError: The model has no such input, or not with such sizes.
-        UnsupportedModelError: A dimension has neither a size nor an upper bound.
+        UserError: A given input is unknown or cannot have the sizes.
+        UnsupportedModelError: A dimension has no given size and no upper bound.
     """
     stated_sizes = read_sizes(model, given or {})
     data_shapes: dict[str, tuple[int, ...]] = {}
@@ -123,11 +104,7 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
 
 
 def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
-    """Read given sizes: index of an input -> its sizes.
-
-    Raises:
-        UserError: The model has no such input, or not with such sizes.
-    """
+    """Check given sizes: index of an input -> its sizes."""
     import openvino as ov
 
     sizes_of: dict[int, tuple[int, ...]] = {}
@@ -151,7 +128,7 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
 
 
 def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
-    """Return the largest sizes of a shape; None if a dimension has no bound."""
+    """Return the upper bounds of a shape; None if a dimension has none."""
     if shape.rank.is_dynamic:
         return None
     sizes = tuple(size.get_max_length() for size in shape)
@@ -159,7 +136,7 @@ def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
 
 
 def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
-    """Raise the sizes of inputs to their upper bounds, if they have any."""
+    """Raise the sizes of inputs to their upper bounds, if any."""
     shapes = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     return {
         name: tuple(
@@ -173,8 +150,7 @@ def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
 def drop_lower_bounds(model: ov.Model) -> None:
     """Remove the lower bounds of dynamic input dimensions, in place.
 
-    Requests of HETERO begin with tensors whose dynamic dimensions are zero; submodels with a lower
-    bound refuse them.
+    Submodels with a lower bound refuse the first tensors of HETERO, of size zero.
     """
     import openvino as ov
 
@@ -190,23 +166,16 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
 
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
-    """Return nodes by name, in topological order, with their shapes at these input sizes.
+    """Return nodes by name, in topological order, with their shapes for these sizes of inputs.
 
-    Dimensions that stay dynamic depend on the data.
-
-    Raises:
-        UserError: The model does not take the sizes.
+    Dimensions that stay dynamic depend on data. Sizes that do not fit raise ``UserError``.
     """
     bound = bind_sizes(model, sizes)
     return {node.get_friendly_name(): node for node in bound.get_ordered_ops()}
 
 
 def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
-    """Copy a model and bind the sizes of its inputs.
-
-    Raises:
-        UserError: The model does not accept them.
-    """
+    """Copy a model with bound sizes of its inputs, or raise ``UserError``."""
     import openvino as ov
 
     clone = model.clone()
@@ -225,10 +194,7 @@ def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
 
 
 def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None:
-    """Set dimensions that stay dynamic in ``shape_nodes`` to those of an inference, in place.
-
-    They are not raised to OpenVINO's upper bounds, which may be far larger than any data need.
-    """
+    """Set dimensions that stay dynamic in ``shape_nodes`` to those of an inference, in place."""
     import openvino as ov
 
     for name, shapes in found.items():
@@ -243,17 +209,13 @@ def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None
 
 
 def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
-    """Name nodes by their type and a reproducible number, in place.
-
-    OpenVINO numbers the nodes that it adds when it reads or reshapes a model by a counter of the
-    process.
-    """
+    """Name nodes by their type and index, in place, as OpenVINO's names of added nodes vary."""
     for index, node in enumerate(nodes):
         node.set_friendly_name(f"{node.get_type_name()}/added{index}")
 
 
 def input_names(port: ov.Output) -> list[str]:
-    """Return the names of an input that ``shapes`` may use."""
+    """Return the names of an input for ``shapes``; messages use the first."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
 
 
@@ -267,7 +229,7 @@ def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:
 
 
 def find_pattern(inputs: Mapping[str, ov.PartialShape], name: str) -> str:
-    """Find a pattern of all inputs with the same shape, by their beginning; else the name."""
+    """Find a pattern of the inputs with the same shape, else return the name."""
     names = sorted(other for other, shape in inputs.items() if shape == inputs[name])
     ends = zip(names[0], names[-1], strict=False)
     pattern = "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], ends)) + "*"
@@ -276,14 +238,13 @@ def find_pattern(inputs: Mapping[str, ov.PartialShape], name: str) -> str:
 
 
 def describe_inputs(inputs: Mapping[str, ov.PartialShape]) -> str:
-    """Describe the shapes of the first few inputs, and the number of others."""
     shown = ", ".join(f"{name}{shape}" for name, shape in list(inputs.items())[:MAX_SHOWN])
     more = len(inputs) - MAX_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
-    """Make the error for an input of dynamic shape, which names the inputs to bind."""
+    """Make the error for an input of unknown size."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     shape_of = describe_inputs(inputs)
     for name, shape in inputs.items():

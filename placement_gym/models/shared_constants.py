@@ -1,8 +1,8 @@
-"""Constants that several operators read, such as tied weights, and a model with separate copies.
+"""Constants that several operators read, such as tied weights, and models with separate copies.
 
-The CPU plugin of OpenVINO 2026.4 computes two products wrong that read the same square constant,
-one of them transposed. Copies with equal contents do not help after saving, because a file stores
-them once. So a product that transposes gets the transposed numbers.
+The CPU plugin of OpenVINO 2026.4 computes wrong results if two products read the same square
+constant, one of them transposed. A file stores equal copies once, so the transposing product gets
+the transposed numbers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ def shared_constants(model: ov.Model) -> list[str]:
 
 
 def separate_constants(model: ov.Model) -> ov.Model:
-    """Copy a model with a separate constant for each reader; it computes the same.
-
-    Products with a transposed constant stay separate after the model is saved and read again.
-    """
+    """Copy a model with a separate constant for each reader."""
     clone = model.clone()
     for node in clone.get_ordered_ops():
         if not is_shared(node):

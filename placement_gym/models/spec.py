@@ -1,4 +1,4 @@
-"""The model to place: one object for all arguments that specify it."""
+"""Specification of the model to place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 ModelArgument: TypeAlias = "str | Path | ov.Model | Sequence[Any]"
-"""A name, a path or a model, or several of them."""
+"""Name, path or model, or several of them."""
 VIEWS = ("folded", "raw")
 GRANULARITIES = ("op", "colocated", "fused")
 
@@ -30,18 +30,17 @@ class ModelSpec:
     """The model to place, its units, and its sizes.
 
     Attributes:
-        model: Name, path or model, see ``load_model``; or the ``.json`` of a workload or the name
-            of a generated graph, which can only be simulated. A list of models becomes a tuple, a
-            list of one model that model.
+        model: See ``load_model``; or the ``.json`` of a workload or the name of a generated graph,
+            which can only be simulated. A list of several models becomes a tuple.
         granularity: Kind of units, see ``graph.units.group``.
         graph: View of the operators, see ``graph.extract``.
-        shapes: Sizes that bind dynamic dimensions, see ``load_model``.
-        inputs: The user's inputs, see ``load_model``.
+        shapes: See ``load_model``.
+        inputs: See ``load_model``.
         scenario: One run of a model with state, see ``Conversation.parse``.
-        extension: Library of operators that OpenVINO lacks, see ``load_model``.
+        extension: See ``load_model``.
 
     Raises:
-        UserError: The granularity or the view is unknown, or the list of models is wrong.
+        UserError: The granularity or the view is unknown, or the list of models is invalid.
     """
 
     model: ModelArgument = "resnet"
@@ -57,14 +56,14 @@ class ModelSpec:
         if isinstance(self.model, (list, tuple)):
             model = models[0][0] if len(models) == 1 else tuple(self.model)
             object.__setattr__(self, "model", model)
-        if self.extension:  # other processes may have other working folders
+        if self.extension:  # working folders of processes may differ
             object.__setattr__(self, "extension", os.path.realpath(self.extension))
         check_choice("granularity", self.granularity, GRANULARITIES)
         check_choice("graph", self.graph, VIEWS)
 
     @classmethod
     def from_kwargs(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
-        """Make the specification from arguments of ``gym.make``; ignore other arguments."""
+        """Make the specification from arguments of ``gym.make``; ignore others."""
         kwargs = read_older(kwargs)
         return cls(**{one.name: kwargs[one.name] for one in fields(cls) if one.name in kwargs})
 
@@ -74,7 +73,6 @@ class ModelSpec:
         return self.granularity == "fused"
 
     def load(self) -> ov.Model:
-        """Load the model, see ``load_model``."""
         return load_model(self.model, self.shapes, self.inputs, self.extension)
 
     def with_model(
@@ -99,16 +97,12 @@ class ModelSpec:
         return not all(isinstance(model, (str, Path)) for model in models)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given fields as arguments of ``gym.make``, for JSON except a model."""
+        """Return given fields as arguments of ``gym.make``, for JSON except models in memory."""
         return {name: make_plain(value) for name, value in vars(self).items() if value}
 
     @contextmanager
     def as_file(self) -> Iterator[dict[str, Any]]:
-        """Yield ``to_json`` for another process, with temporary files of what is in memory.
-
-        Raises:
-            FileError: A file cannot be written.
-        """
+        """Yield ``to_json`` for another process, with files of models and inputs in memory."""
         with ExitStack() as stack:
             model, inputs = self.model, self.inputs
             if self.in_memory:
@@ -137,7 +131,7 @@ def make_plain(value: Any) -> Any:
 
 
 def make_absolute(model: Any) -> Any:
-    """Make paths absolute, also of several models, with their rates; keep names."""
+    """Make the paths of one or several models absolute; keep names and rates."""
     if isinstance(model, tuple):
         return tuple(map(make_absolute, model))
     if len(list_models(model)) > 1:  # a union of built-in ones by its name

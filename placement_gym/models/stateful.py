@@ -1,4 +1,4 @@
-"""Models that keep state between inferences, and their batch."""
+"""Models with state between inferences, and their batch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,11 @@ if TYPE_CHECKING:
 
 
 def is_stateful(model: ov.Model) -> bool:
-    """Return whether a model keeps state between inferences."""
     return bool(model.get_variables())
 
 
 def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of every input, in place: to that of another input, or to one.
-
-    HETERO fails on many splits of a model with state and a dynamic batch.
-
-    Raises:
-        UserError: The model cannot have this batch.
-    """
+    """Bind the batch of all inputs, in place: HETERO fails on many splits with state otherwise."""
     batch = find_batch(model)
     shapes: dict[str, list[int | str]] = {}
     for port in model.inputs:
@@ -38,7 +31,7 @@ def bind_batch(model: ov.Model) -> None:
 def bind_states(model: ov.Model) -> None:
     """Bind states whose initial and assigned shapes are equal and static, in place.
 
-    OpenVINO's CPU plugin reads wrong values if only the shape of the state is dynamic.
+    OpenVINO's CPU plugin reads wrong values if only the state's shape is dynamic.
     """
     import openvino as ov
 
@@ -57,7 +50,7 @@ def bind_states(model: ov.Model) -> None:
 
 
 def find_batch(model: ov.Model) -> int:
-    """Return the batch of a model: that of the first input that binds it, or one."""
+    """Return the batch of the first input that has a static one, else one."""
     axes = ((port.get_partial_shape(), batch_axis(port)) for port in model.inputs)
     sizes = (shape[axis] for shape, axis in axes if axis is not None)
     return next((size.get_length() for size in sizes if size.is_static), 1)

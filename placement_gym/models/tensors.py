@@ -1,7 +1,7 @@
-"""Tensors of every element type, including types that NumPy lacks, and their values.
+"""Tensors of all element types, also of those that NumPy lacks.
 
-OpenVINO returns tensors of such types as arrays of bits: bfloat16 as float16, eight bits as uint8,
-and fewer than eight packed, without the tensor's shape.
+OpenVINO returns the latter as arrays of bits: bfloat16 as float16, eight bits as uint8, and fewer
+packed, without the tensor's shape.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 Input: TypeAlias = "NDArray[Any] | ov.Tensor"
-"""An array, or a tensor of a type that NumPy lacks."""
+"""Array, or tensor of a type that NumPy lacks."""
 FOREIGN = ("bf16", "f8e4m3", "f8e5m2", "f8e8m0")
 """Element types of whole bytes that NumPy lacks."""
 
@@ -26,21 +26,15 @@ def is_foreign(element_type: ov.Type) -> bool:
 
 
 def is_whole(element_type: ov.Type) -> bool:
-    """Return whether elements are integers."""
     return element_type.get_type_name().lstrip("iu").isdigit()
 
 
 def is_text(element_type: ov.Type) -> bool:
-    """Return whether elements are strings."""
     return bool(element_type.get_type_name() == "string")
 
 
 def make_tensor(values: NDArray[Any], element_type: ov.Type) -> ov.Tensor:
-    """Copy numbers, rounded to the type, or strings into a tensor.
-
-    Raises:
-        RuntimeError, ValueError: The type cannot hold a value.
-    """
+    """Copy strings, or numbers rounded to the type, to a tensor; raise if it cannot hold them."""
     import openvino as ov
     from openvino import opset13 as ops
 
@@ -53,13 +47,13 @@ def make_tensor(values: NDArray[Any], element_type: ov.Type) -> ov.Tensor:
             raise ValueError(f"{element_type.get_type_name()} does not hold all values")
         return ov.Tensor(cast)
     wide = np.int64 if is_whole(element_type) else np.float32
-    # A Constant converts between all types; its view ends with it, so copy it.
+    # A Constant converts between all types; copy its view, which does not outlive it.
     constant = ops.constant(np.asarray(values).astype(wide), dtype=element_type)
     return copy_tensor(constant.tensor_view)
 
 
 def as_input(values: NDArray[Any], element_type: ov.Type) -> Input:
-    """Convert values for ``ov.InferRequest.infer`` and an input of this type."""
+    """Convert values to an input of this type for ``ov.InferRequest.infer``."""
     if is_foreign(element_type):
         return make_tensor(values, element_type)
     kind = np.str_ if is_text(element_type) else element_type.to_dtype()
@@ -67,7 +61,6 @@ def as_input(values: NDArray[Any], element_type: ov.Type) -> Input:
 
 
 def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:
-    """Copy a tensor to new memory."""
     import openvino as ov
 
     copy = ov.Tensor(tensor.element_type, tensor.shape)
@@ -76,7 +69,7 @@ def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:
 
 
 def read_values(tensor: ov.Tensor) -> NDArray[Any]:
-    """Copy a tensor's values in its shape; as float32 if NumPy lacks the type."""
+    """Copy a tensor's values, as float32 if NumPy lacks the type."""
     from openvino import op
 
     if is_foreign(tensor.element_type):

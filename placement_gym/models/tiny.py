@@ -1,4 +1,4 @@
-"""A toy whose best placement on the simulated ``cpu+dgpu`` uses both devices."""
+"""Toy model whose best placement on the simulated ``cpu+dgpu`` uses both devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placement_gym.models.builder import Builder
 
 
 def build(compressed: bool = False) -> ov.Model:
-    """Thirteen operators: convolutions suit an accelerator, the vector operators do not."""
+    """Build thirteen operators: convolutions suit an accelerator, vector operators do not."""
     b = Builder(seed=13, compressed=compressed)
     image = b.parameter("image", (1, 3, 64, 64))
     stem = b.relu("stem/relu", b.conv_bn("stem", image, 64, 3, padding=1))

@@ -1,4 +1,4 @@
-"""Unions: several models in one, how often each of them runs, and the models alone again."""
+"""Unions of several models, with the rates at which they run."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ if TYPE_CHECKING:
     import openvino as ov
 
 KEY = ["placement_gym", "models"]
-"""Path of names and rates, as JSON, in the runtime info of a union and its files."""
+"""Path of names and rates, as JSON, in the runtime info of a union."""
 RATED = re.compile(r"(?P<model>.+):(?P<rate>[^:/\\]*)")
 RATE = re.compile(r"[1-9]\d{0,2}")
 
 
 class Member(NamedTuple):
-    """A model of a union, and how often it runs in a round."""
+    """Model of a union, with its runs in a round."""
 
     name: str
     rate: int = 1
 
 
 def parse_rate(model: Any) -> tuple[Any, int]:
-    """Split ``"resnet:2"`` into the model and its rate, by default 1.
-
-    Raises:
-        UserError: The rate is not a whole number from 1 to 999.
-    """
-    match = None
-    if isinstance(model, str) and not is_path(model):
-        match = RATED.fullmatch(model)
+    """Split ``"resnet:2"`` into the model and its rate, by default 1, or raise ``UserError``."""
+    is_name = isinstance(model, str) and not is_path(model)
+    match = RATED.fullmatch(model) if is_name else None
     if match is None:
         return model, 1
     if not RATE.fullmatch(match["rate"]):
@@ -45,19 +40,19 @@ def parse_rate(model: Any) -> tuple[Any, int]:
 
 
 def join_names(members: Iterable[Member]) -> str:
-    """``"resnet+bert-8:2"``."""
+    """Return the name of a union, as in ``"resnet+bert-8:2"``."""
     return "+".join(name if rate == 1 else f"{name}:{rate}" for name, rate in members)
 
 
 def list_members(model: ov.Model) -> tuple[Member, ...]:
-    """List the models of a union; none for any other model."""
+    """List the models of a union; empty for other models."""
     if not model.has_rt_info(KEY):
         return ()
     return tuple(Member(*pair) for pair in json.loads(model.get_rt_info(KEY).astype(str)))
 
 
 def split_union(model: ov.Model) -> dict[str, ov.Model]:
-    """Return the models of a union by name, with their original names; keep the union."""
+    """Return copies of a union's models, by name and with their original names."""
     import openvino as ov
 
     clone = model.clone()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
@@ -16,8 +15,6 @@ WIDENING, EPSILON = 4, 1e-6
 
 
 class Width(NamedTuple):
-    """Width of embeddings and number of heads."""
-
     size: int
     heads: int
 
@@ -27,15 +24,7 @@ DEFAULT_LAYERS, MAX_LAYERS = 12, 48
 
 
 def build(compressed: bool = False, layers: int | None = None) -> ov.Model:
-    """ViT for one 224 x 224 image.
-
-    Args:
-        compressed: Store weights as float16.
-        layers: Layers of ViT-B's width, of which ViT-B has 12; None makes ViT-S.
-
-    Raises:
-        ValueError: ``layers`` is not between 1 and 48.
-    """
+    """Build ViT for one 224 x 224 image: ``layers`` of ViT-B's width, or by default ViT-S."""
     if layers is not None and not 1 <= layers <= MAX_LAYERS:
         raise UserError(f"vit has 1 to {MAX_LAYERS} layers, not {layers}")
     width = SMALL if layers is None else BASE
@@ -51,7 +40,7 @@ def build(compressed: bool = False, layers: int | None = None) -> ov.Model:
 
 
 def embed_patches(b: Builder, image: Tensor, width: int) -> ov.Node:
-    """(1, 197, width): the class token and the patches, with their positions."""
+    """Add (1, 197, width): class token and patches, with positions."""
     x = b.conv_bn("patches", image, width, PATCH, stride=PATCH, gain=1.0)
     x = b.reshape("patches/flatten", x, [1, width, PATCHES])
     x = b.name(ops.transpose(x, b.constant("patches/order", [0, 2, 1])), "patches/transpose")
@@ -62,7 +51,7 @@ def embed_patches(b: Builder, image: Tensor, width: int) -> ov.Node:
 
 
 def transformer_block(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
-    """Attention among (batch, tokens, width) tokens, and two dense layers, with residual sums."""
+    """Add attention of (batch, tokens, width) and two dense layers, with residual sums."""
     attended = attend(b, f"{name}/attention", b.layer_norm(f"{name}/norm1", x, EPSILON), width)
     x = b.name(ops.add(attended, x), f"{name}/sum1")
     normed = b.layer_norm(f"{name}/norm2", x, EPSILON)
@@ -72,14 +61,9 @@ def transformer_block(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node
 
 
 def attend(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
-    """Attention of (batch, tokens, width) tokens to all tokens of their row."""
+    """Add attention of (batch, tokens, width) to all tokens of a row."""
     query, key, value = (b.split_heads(f"{name}/{part}", x, width.heads) for part in "qkv")
-    scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
-    shrink = [[[[(width.size / width.heads) ** -0.5]]]]
-    scale = b.constant(f"{name}/scale", shrink, np.float32)
-    scores = b.name(ops.multiply(scores, scale), f"{name}/scaled")
-    shares = b.name(ops.softmax(scores, -1), f"{name}/softmax")
-    context = b.name(ops.matmul(shares, value, False, False), f"{name}/context")
+    context = b.attend(name, query, key, value)
     order = b.constant(f"{name}/merge/order", [0, 2, 1, 3])
     merged = b.name(ops.transpose(context, order), f"{name}/merge")
     shape = [x.shape[0], x.shape[1], width.size]

@@ -20,18 +20,18 @@ from placement_gym.base.processes.heartbeat import Heartbeat
 
 Json = dict[str, Any]
 START_S = 120.0
-"""Seconds until a child must be ready, imports included. Hand-tuned: for a cold disk."""
+"""Maximum seconds of a child's start with its imports. Hand-tuned for a cold disk."""
 STARTING = "starting"
 MAX_LOG_BYTES = 1_000_000
-"""Bytes of a child's standard error that are kept. Hand-tuned."""
+"""Maximum bytes of a child's standard error that are kept. Hand-tuned."""
 
 
 class ChildLostError(EngineError):
-    """The child exited, or was terminated because it gave no sign of life."""
+    """The child exited or was terminated."""
 
 
 class ChildNotStartedError(ChildLostError):
-    """The system has no process, descriptor or space for the child just now."""
+    """The system has no process, descriptor or space for the child."""
 
 
 class ChildHungError(ChildLostError):
@@ -39,11 +39,7 @@ class ChildHungError(ChildLostError):
 
 
 class RemoteError(EngineError):
-    """The request failed in the child.
-
-    Attributes:
-        values: What the child reports of it: ``types``, ``message`` and what else it adds.
-    """
+    """The request failed in the child; ``values`` are ``types``, ``message`` and added ones."""
 
     def __init__(self, values: Json) -> None:
         super().__init__(values["message"])
@@ -51,18 +47,16 @@ class RemoteError(EngineError):
 
 
 class Child:
-    """A process that serves requests one by one; see ``serving.serve``.
+    """A process ``python -m module`` that serves requests one by one; see ``serving.serve``.
 
-    It runs ``python -m module``, without ``multiprocessing``: a script needs no main guard, and
-    notebooks and standard input work. Signals of the terminal do not reach it.
+    Unlike with ``multiprocessing``, scripts need no main guard. Signals of the terminal do not
+    reach it.
 
     Args:
-        module: What it runs.
-        start: The first message, which says what to serve; it is not waited for.
-        keep_log: Whether its standard error is kept for the message about its end, instead of
-            being that of this process.
-        on_steps: Called with the number of steps that the child has done of a request, and what
-            they found until now.
+        module: The module to run.
+        start: First message, which has no answer.
+        keep_log: Keep its standard error for the message about its end, instead of sharing it.
+        on_steps: Called with the number of finished steps of a request and their result so far.
 
     Raises:
         ChildNotStartedError: The system cannot start a process now.
@@ -84,16 +78,12 @@ class Child:
             self.open(module, keep_log)
             self.heartbeat.touch(STARTING)
             self.send(start, START_S)
-        except BaseException:  # an interrupt too
+        except BaseException:  # also an interrupt
             self.end()
             raise
 
     def open(self, module: str, keep_log: bool) -> None:
-        """Start the process, with what ends it.
-
-        Raises:
-            ChildNotStartedError: The system cannot start a process now.
-        """
+        """Start the process and register its end."""
         try:
             with defer_interrupt(), ExitStack() as opened:
                 self.heartbeat = Heartbeat()
@@ -106,6 +96,9 @@ class Child:
                 self._finalizer = weakref.finalize(self, opened.pop_all().close)
         except OSError as error:
             raise ChildNotStartedError(f"it cannot start: {error.strerror or error}") from error
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.pipe_in, self.pipe_out = self.process.stdin, self.process.stdout
         os.set_blocking(self.pipe_in.fileno(), False)
 
     def start_process(self, module: str) -> subprocess.Popen[bytes]:
@@ -113,27 +106,17 @@ class Child:
         thread = "main" if threading.current_thread() is threading.main_thread() else "other"
         arguments = str(self.heartbeat.descriptor), str(self.owner), thread
         return subprocess.Popen(
-            # -P: no file of the working folder hides a module of Python or of this package
+            # -P: files of the working folder do not hide modules
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             pass_fds=(self.heartbeat.descriptor,),
-            # Not in the terminal's foreground group; and if the parent dies, the system wakes
-            # and ends those members of the group that are stopped.
+            # The terminal's signals do not reach this group; if the parent dies, the system also
+            # ends stopped members.
             process_group=0,
         )
-
-    @property
-    def pipe_in(self) -> IO[bytes]:
-        assert self.process.stdin is not None
-        return self.process.stdin
-
-    @property
-    def pipe_out(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
 
     @property
     def alive(self) -> bool:
@@ -143,19 +126,15 @@ class Child:
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
         """Send a request and wait for its answer.
 
-        Args:
-            request: JSON-able.
-            timeout_s: Seconds without a sign of life after which the child is terminated.
-
         Raises:
-            ChildLostError: It exited or hangs; the message says why.
+            ChildLostError: It exited, or was terminated after ``timeout_s`` without a sign of life.
             RemoteError: The request failed in the child.
         """
         try:
             self.send(request, timeout_s)
             while not self.wait(timeout_s):
                 pass
-        except BaseException:  # an interrupt too, or the next request would get this answer
+        except BaseException:  # also an interrupt: the next request would get this answer
             self.end()
             show_waiting("")
             raise
@@ -178,13 +157,7 @@ class Child:
                     raise ChildLostError(self.explain_end()) from None
 
     def wait(self, timeout_s: float, longest_s: float = float("inf")) -> bool:
-        """Wait for more of the answer, for ``longest_s`` at most; returns whether it is there.
-
-        Messages for the user go to standard error as they arrive, warnings are raised.
-
-        Raises:
-            ChildLostError: The child exited, or gave no sign of life for ``timeout_s``.
-        """
+        """Wait at most ``longest_s`` for messages; return whether the answer has arrived."""
         left_s = min(self.check_life(timeout_s), longest_s)
         if is_ready(self.pipe_out, select.POLLIN, left_s):
             got = os.read(self.pipe_out.fileno(), 1 << 16)
@@ -196,36 +169,29 @@ class Child:
         return self.answer is not None
 
     def handle_message(self, line: bytes) -> None:
-        """Show what the child says or waits for, raise its warning, count steps, keep its answer.
-
-        Raises:
-            ChildLostError: The message is invalid; the child is terminated.
-        """
+        """Show a message of the child, or keep its answer."""
         try:
             message = json.loads(line)
-            kinds = ("say", "wait", "warn", "steps")
-            says, waits, warning, steps = (message.get(key) for key in kinds)
-        except (ValueError, AttributeError):
-            self.end()
-            raise ChildLostError(f"it sent an invalid message: {line[:80]!r}") from None
-        if says is not None:
-            print(says, file=sys.stderr, flush=True)
-        elif waits is not None:
-            show_waiting(waits)
-        elif warning is not None:
-            warn_user(warning)
-        elif steps is not None:
-            if self.on_steps is not None:
-                self.on_steps(steps, message.get("found"))
-        else:
-            self.answer = message
+        except ValueError:
+            message = None
+        match message:
+            case {"say": text}:
+                print(text, file=sys.stderr, flush=True)
+            case {"wait": reason}:
+                show_waiting(reason)
+            case {"warn": warning}:
+                warn_user(warning)
+            case {"steps": steps, "found": found}:
+                if self.on_steps is not None:
+                    self.on_steps(steps, found)
+            case dict():
+                self.answer = message
+            case _:
+                self.end()
+                raise ChildLostError(f"it sent an invalid message: {line[:80]!r}")
 
     def check_life(self, timeout_s: float) -> float:
-        """Seconds left until the child counts as hung, at least some milliseconds.
-
-        Raises:
-            ChildHungError: None are left, and nothing is in the pipe; the child is terminated.
-        """
+        """Return the seconds until the child counts as hung; if none are left, end it and raise."""
         silent_s, _, stage = self.heartbeat.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)
@@ -236,18 +202,14 @@ class Child:
         return max(timeout_s - silent_s, 0.0) + 0.005
 
     def take(self) -> Any:
-        """The answer that has arrived.
-
-        Raises:
-            RemoteError: The request failed in the child.
-        """
+        """Return the answer that has arrived, or raise its ``RemoteError``."""
         answer, self.answer = self.answer or {}, None
         if "error" in answer:
             raise RemoteError(answer["error"])
         return answer.get("value")
 
     def explain_end(self) -> str:
-        """Describe the child's exit: signal or status, and the last line of its output."""
+        """Describe the child's exit, with the last line of its output."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5.0)
         message = self.last_line()
@@ -255,7 +217,7 @@ class Child:
         return describe_exit(self.process.returncode) + (f": {message}" if message else "")
 
     def last_line(self) -> str:
-        """The last line of its standard error, if that is kept."""
+        """Return the last line of its standard error, if that is kept."""
         if self.log is None:
             return ""
         start = max(os.fstat(self.log).st_size - 2000, 0)
@@ -263,13 +225,13 @@ class Child:
         return lines[-1][:300] if lines else ""
 
     def end(self) -> None:
-        """Kill the child; no effect if it has ended."""
+        """Kill the child if it runs."""
         self._finalizer()
 
 
 @contextmanager
 def defer_interrupt() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block: no started process is orphaned."""
+    """Defer Ctrl-C to the end of the block, so that no started process is orphaned."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
@@ -285,13 +247,13 @@ def defer_interrupt() -> Iterator[None]:
 
 
 def open_unnamed_file() -> int:
-    """Descriptor of a file that is gone when it is closed."""
+    """Return the descriptor of a file that is deleted when it is closed."""
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 
 
 def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Kill a process and close its pipes; a fork of its owner only closes them."""
+    """Kill a process and close its pipes; in a fork of its owner, only close them."""
     if os.getpid() == owner:
         process.kill()
         process.wait()
@@ -302,17 +264,16 @@ def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
-    """Wait ``longest_s`` or an hour until a pipe can be read or written, or has broken."""
+    """Wait at most ``longest_s`` or an hour until a pipe is ready or broken."""
     poller = select.poll()  # unlike select, it takes descriptors of any number
     poller.register(pipe, events)
     return bool(poller.poll(1e3 * min(longest_s, 3600.0)))
 
 
 def describe_exit(status: int | None) -> str:
-    """``"killed by SIGSEGV"`` or ``"exited with status 3"``."""
-    if status is not None and status < 0:
-        try:
-            return f"killed by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"killed by signal {-status}"
-    return f"exited with status {status}"
+    """Return ``"killed by SIGSEGV"`` or ``"exited with status 3"``."""
+    if status is None or status >= 0:
+        return f"exited with status {status}"
+    with suppress(ValueError):
+        return f"killed by {signal.Signals(-status).name}"
+    return f"killed by signal {-status}"

@@ -1,4 +1,4 @@
-"""The child's side: it answers requests until its parent ends."""
+"""The child's side: answer requests until the parent ends."""
 
 from __future__ import annotations
 
@@ -18,18 +18,15 @@ from placement_gym.base.processes.heartbeat import Heartbeat
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
 POLL_S = 0.1
-"""Seconds between two looks whether the parent is alive. Hand-tuned."""
-TELEMETRY = "openvino_telemetry"
-"""OpenVINO's package for telemetry."""
+"""Seconds between checks that the parent is alive. Hand-tuned."""
 PR_SET_PDEATHSIG = 1
-"""Option of prctl(2): the signal that a process gets when its parent dies."""
+"""Option of prctl(2): signal at the parent's death."""
 
 
 class Parent:
-    """Requests of the parent and messages to it, one JSON document a line.
+    """Requests of the parent and messages to it, a line of JSON each.
 
-    They have their own descriptors: what anything prints to standard output goes to
-    standard error, and standard input is empty.
+    They have separate descriptors: prints go to standard error, and standard input is empty.
     """
 
     def __init__(self, heartbeat: Heartbeat) -> None:
@@ -41,34 +38,31 @@ class Parent:
         os.dup2(2, 1)
 
     def next_request(self) -> Json | None:
-        """The next request, or None if the parent has exited."""
+        """Wait for the next request; None if the parent has exited."""
         line = self.requests.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
     def tell(self, **message: Any) -> None:
-        """Send a message."""
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
     def count(self, steps: float, found: Any = None) -> None:
-        """Send how many steps of a request are done, and what they found until now."""
+        """Send the number of finished steps of a request, and their result so far."""
         self.tell(steps=steps, found=found)
 
     def print_message(self, text: str) -> None:
-        """Send a text for the parent to print at once."""
         self.tell(say=text)
 
     def show_waiting(self, text: str) -> None:
-        """Send the reason of a wait for the parent's progress bar; empty if the wait is over."""
+        """Send the reason of a wait for the parent's bar; empty when it is over."""
         self.tell(wait=text)
 
 
 def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     """Answer the requests of the parent that started this process as a ``Child``.
 
-    Args:
-        make_handle: Makes what answers, from the first message; if it fails, the first request
-            gets the error and the process ends.
+    ``make_handle`` makes the function that answers from the first message. If it fails, the first
+    request gets the error and the process ends.
     """
     leave_out_telemetry()
     parent = Parent(Heartbeat(int(sys.argv[1])))
@@ -87,17 +81,13 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
 
 
 def leave_out_telemetry() -> None:
-    """Have OpenVINO load as where its package for telemetry is not installed.
-
-    Otherwise ``import openvino`` sends usage data from a separate process, while this one
-    measures, and waits for it where a firewall drops it. A user's program is left unchanged.
-    """
+    """Load OpenVINO without its telemetry, whose process would disturb measurements."""
     modules: dict[str, Any] = sys.modules
-    modules.setdefault(TELEMETRY, None)  # its import fails from now on
+    modules.setdefault("openvino_telemetry", None)  # imports of it fail from now on
 
 
 def answer_request(parent: Parent, handle: Handle, request: Json) -> None:
-    """Answer one request with a value or an error, after the warnings that it raised."""
+    """Send the warnings of a request, then its value or error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
         try:
@@ -111,7 +101,7 @@ def answer_request(parent: Parent, handle: Handle, request: Json) -> None:
 
 
 def describe(error: BaseException) -> Json:
-    """An exception as JSON: its types, its message, and what ``to_json`` adds."""
+    """Return an exception's types, message and ``to_json`` values."""
     added = error.to_json() if hasattr(error, "to_json") else {}
     return {
         "types": [kind.__name__ for kind in type(error).__mro__],
@@ -121,14 +111,9 @@ def describe(error: BaseException) -> Json:
 
 
 def exit_with_parent(parent: int, of_main_thread: bool = False) -> None:
-    """End this process as soon as its parent has ended, even if that one was killed.
-
-    Args:
-        parent: Process id of the one that started this one.
-        of_main_thread: Whether its main thread did. Linux then kills this process, whatever it
-            is doing. Otherwise a thread of this process ends it, which has to wait for calls that
-            keep Python's lock: Linux would kill it as soon as the thread that started it ends.
-    """
+    """End this process when its parent has ended, even if that was killed."""
+    # Linux kills this process at once, but already when the thread that started it ends. So only
+    # `watch` ends processes of other threads; it waits for calls that hold Python's lock.
     if of_main_thread and sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Schemas of files: bounds, types and messages."""
+"""Schemas of files, by pydantic."""
 
 import lazy_loader
 

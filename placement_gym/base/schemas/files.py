@@ -1,4 +1,4 @@
-"""Placements, costs, workloads, and what is read again of results, as files hold them."""
+"""Schemas of placements, costs, workloads, policies and plans."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Bytes = Annotated[list[Annotated[int, Field(ge=0, le=MAX_BYTES)]], FailFast()]
 
 
 class StructureFields(Fields):
-    """The operators of a placement's model; ``Structure`` checks their order."""
+    """Operators of a placement's model; ``Structure`` checks their order."""
 
     kinds: dict[Name, Annotated[str, Field(pattern=r"^.+ \S+ \d{1,18}$")]]
     reads: dict[Name, list[Name]]
 
 
 class PlacementFields(FileFields):
-    """A placement; ``DeviceSpec`` checks the devices."""
+    """Placement; ``DeviceSpec`` checks the devices."""
 
     model: Name
     fingerprint: Name
@@ -48,7 +48,7 @@ class PlacementFields(FileFields):
 
 
 class CostFields(FileFields):
-    """A cost table in format 2; ``CostTable`` checks shapes and ranges."""
+    """Cost table in format 2; ``CostTable`` checks shapes and ranges."""
 
     source: Name
     graph: Name
@@ -70,7 +70,7 @@ class CostFields(FileFields):
 
 
 class ListPolicyFields(Fields):
-    """A policy of list schedules, which checks shapes itself."""
+    """Policy of list schedules, which checks the shapes."""
 
     shift: Reals
     scale: Annotated[list[Annotated[FiniteFloat, Field(gt=0.0)]], FailFast()]
@@ -80,22 +80,20 @@ class ListPolicyFields(Fields):
 
 
 class ReferenceFields(Fields):
-    """A bound of a problem, the solver's placement, and the version that found them."""
-
     bound_ms: FiniteFloat | None
     placement: list[Annotated[int, Field(ge=0, lt=256)]] | None = None
     version: Name = ""
 
 
 class ReferencesFile(RootModel[dict[str, ReferenceFields]]):
-    """By model, costs and problem."""
+    """References by model, costs and problem."""
 
 
 Rules = dict[Annotated[str, Field(min_length=1)], list[Annotated[Name, Field(min_length=1)]]]
 
 
 class ConstraintFields(Fields):
-    """Constraints on placements; unknown keys are errors, as a user writes them."""
+    """Constraints on placements; users write them, so unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -107,8 +105,6 @@ class ConstraintFields(Fields):
 
 
 class StageFields(Fields):
-    """A stage of a plan for requests under load."""
-
     device: Name
     ms: Annotated[FiniteFloat, Field(gt=0)]
     load_ms: Annotated[FiniteFloat, Field(ge=0)]
@@ -116,7 +112,7 @@ class StageFields(Fields):
 
 
 class ServingPlanFields(Fields):
-    """A plan; ``Placement`` checks where its units go."""
+    """Plan; ``Placement`` checks its placement."""
 
     label: Name
     stages: Annotated[list[StageFields], Field(min_length=1)]
@@ -124,8 +120,6 @@ class ServingPlanFields(Fields):
 
 
 class MemberFields(Fields):
-    """A model, and how often it is asked."""
-
     name: Name
     rate: Annotated[int, Field(gt=0)]
 
@@ -139,7 +133,7 @@ class PlanTableFields(FileFields):
 
 
 MAX_MS = 1e15
-"""Largest time, and largest sum of all times, in ms. Hand-tuned."""
+"""Maximum time and maximum sum of times in ms. Hand-tuned."""
 
 Id = Annotated[int, Field(ge=-MAX_BYTES, le=MAX_BYTES)]
 Milliseconds = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_MS)]
@@ -148,8 +142,6 @@ Flag = bool | Literal[0, 1]
 
 
 class NodeFields(Fields):
-    """A node with its times and the memory that it holds."""
-
     id: Id
     supported: Flag = Field(alias="supportedOnFpga")
     host_ms: Milliseconds = Field(alias="cpuLatency")
@@ -160,8 +152,6 @@ class NodeFields(Fields):
 
 
 class EdgeFields(Fields):
-    """An edge with the time of its tensor's transfer."""
-
     source: Id = Field(alias="sourceId")
     target: Id = Field(alias="destId")
     transfer_ms: Milliseconds = Field(alias="cost")
@@ -169,7 +159,7 @@ class EdgeFields(Fields):
 
 
 class WorkloadFields(Fields):
-    """A workload."""
+    """Workload of dnn-partitioning."""
 
     n_accelerators: Annotated[int, Field(ge=0, le=MAX_DEVICES - 1)] = Field(alias="maxFPGAs")
     accelerator_bytes: Amount = Field(alias="maxSizePerFPGA")
@@ -178,7 +168,7 @@ class WorkloadFields(Fields):
 
     @model_validator(mode="after")
     def check_sums(self) -> WorkloadFields:
-        """Refuse numbers whose sums a simulation could not hold."""
+        """Refuse sums that are too large for a simulation."""
         columns = {
             "cpuLatency": ([node.host_ms for node in self.nodes], MAX_MS),
             "fpgaLatency": ([node.accelerator_ms for node in self.nodes], MAX_MS),
@@ -197,7 +187,7 @@ Rows = Annotated[list[list[OrInfinite]], FailFast()]
 
 
 class CostGraphFields(FileFields):
-    """A graph with costs, which checks shapes and ranges itself."""
+    """Graph with costs, which checks shapes and ranges."""
 
     ms: Rows
     edges: Annotated[list[list[int]], FailFast()]

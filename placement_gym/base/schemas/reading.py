@@ -1,4 +1,4 @@
-"""Foreign contents as plain values: within bounds, and with errors that say where and what."""
+"""Parsing and checking of files, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from placement_gym.base import FileError, UserError, read_bytes, suggest
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
-"""Bytes of memory, in one number and in a sum: half of int64."""
+"""Maximum bytes of memory, also of a sum; two fit int64."""
 MAX_SHOWN_ERRORS = 3
-"""Errors that a message lists. Hand-tuned."""
+"""Maximum number of errors in a message. Hand-tuned."""
 MAX_SHOWN_LETTERS = 60
-"""Letters of a wrong value in a message. Hand-tuned."""
+"""Maximum letters of a value in a message. Hand-tuned."""
 
 KEYS: Mapping[str, frozenset[str]] = {
     "placement file": frozenset(("units", "members")),
@@ -32,9 +32,9 @@ KEYS: Mapping[str, frozenset[str]] = {
     "study file": frozenset(("env", "models", "agents")),
     "list policy": frozenset(("shift", "hidden", "output")),
 }
-"""Kind -> keys that files of no other kind have together."""
+"""Kind of file -> keys that identify it."""
 RULES = frozenset(("keep_on", "keep_off", "max_submodels"))
-"""Keys of a file of constraints, of which one is enough."""
+"""Keys of which any identifies a file of constraints."""
 
 Name = Annotated[str, Field(max_length=65_536)]
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -42,21 +42,17 @@ Parsed = TypeVar("Parsed")
 
 
 class Fields(BaseModel):
-    """The base of all schemas: no conversions between types, and keys of later versions ignored."""
+    """Base class of schemas: types are strict, unknown keys, as of later versions, are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
 
 
 class FileFields(Fields):
-    """The base of schemas of files that state their format."""
+    """Base class of schemas of files that state their format."""
 
     @classmethod
     def read(cls, values: Any, expected_format: int) -> Self:
-        """Values as an object.
-
-        Raises:
-            UserError: It has another format than this version reads, or a field is wrong.
-        """
+        """Check a file's format and fields, or raise ``UserError``."""
         if not isinstance(values, Mapping) or "format" not in values:
             raise UserError("it needs an object with the key 'format'")
         number = values["format"]
@@ -68,29 +64,16 @@ class FileFields(Fields):
 
 
 def load_json(path: str | Path, megabytes: int = 256) -> Any:
-    """Read a JSON file as plain values.
-
-    Raises:
-        FileError: It cannot be read, or is too large.
-        UserError: It is not valid JSON; the message has the line.
-    """
+    """Read a JSON file as plain values, or raise ``FileError`` or ``UserError``."""
     return parse_json(read_bytes(path, megabytes * MEGABYTE))
 
 
 def load_valid(
     path: str | Path, parse: Callable[[Any], Parsed], kind: str, megabytes: int = 256
 ) -> Parsed:
-    """Read a JSON file and parse it.
+    """Read a JSON file and ``parse`` its values.
 
-    Args:
-        path: The file.
-        parse: Makes an object of its plain values.
-        kind: What the file should be, for the message, as in ``"a placement file"``.
-        megabytes: Largest size.
-
-    Raises:
-        FileError: It cannot be read, or is too large.
-        UserError: It is not valid JSON, or ``parse`` refuses it; the message names the file.
+    The error for invalid contents names the file and its ``kind``, as in ``"a placement file"``.
     """
     values = None
     try:
@@ -103,11 +86,7 @@ def load_valid(
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Plain values from JSON without NaN and infinite numbers, nested at most 200 deep.
-
-    Raises:
-        UserError: It is not valid JSON; the message has the line.
-    """
+    """Parse JSON without NaN and infinities, or raise ``UserError`` with the line."""
     raw = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
         return from_json(raw.removeprefix(BOM_UTF8), allow_inf_nan=False)
@@ -116,37 +95,27 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def check(schema: type[Schema], values: Any) -> Schema:
-    """Values as a schema's object.
-
-    Raises:
-        UserError: A field is missing or wrong; the message names the first few.
-    """
+    """Check values by a schema, or raise ``UserError`` with the first wrong fields."""
     if not isinstance(values, Mapping):
         raise UserError(f"it needs an object with the keys {required_keys(schema)}")
     try:
         return schema.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=True)
-        lines = [describe(detail, schema) for detail in details[:MAX_SHOWN_ERRORS]]
-        more = (
-            f" and {len(details) - MAX_SHOWN_ERRORS} more"
-            if len(details) > MAX_SHOWN_ERRORS
-            else ""
-        )
-        raise UserError("; ".join(lines) + more) from error
+        text = "; ".join(describe(detail, schema) for detail in details[:MAX_SHOWN_ERRORS])
+        n_more = len(details) - MAX_SHOWN_ERRORS
+        raise UserError(f"{text} and {n_more} more" if n_more > 0 else text) from error
     except UnicodeEncodeError as error:
-        # Pydantic cannot keep the message of a check that quotes half of a surrogate pair.
+        # Pydantic cannot keep a message that quotes half of a surrogate pair.
         raise UserError(f"text that is not valid Unicode, {shorten(error.object)}") from error
 
 
 def required_keys(schema: type[BaseModel]) -> list[str]:
-    """The keys that have no default."""
     fields = schema.model_fields.items()
     return [field.alias or name for name, field in fields if field.is_required()]
 
 
 def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
-    """One error with the field that it is in."""
     field = name_field(error["loc"])
     if error["type"] == "missing":
         return f"{field} is missing"
@@ -154,14 +123,14 @@ def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
         keys = [entry.alias or name for name, entry in schema.model_fields.items()]
         nearest = suggest(error["loc"][-1], keys) if len(error["loc"]) == 1 else ""
         return f"{field} is not known among {sorted(keys)}{nearest}"
-    if error["type"] == "value_error":  # of a check of our own
+    if error["type"] == "value_error":  # raised by a check of the schema
         return f"{field}: {error['ctx']['error']}" if error["loc"] else str(error["ctx"]["error"])
     message = error["msg"].partition("should ")[2] or error["msg"]
     return f"{field} must {message}, not {shorten(error['input'])}"
 
 
 def name_field(path: tuple[int | str, ...]) -> str:
-    """``'nodes'[3].'size'`` as a reader finds it in the file."""
+    """Name a field by its path, as in ``'nodes[3].size'``."""
     parts = (
         f"[{part}]" if isinstance(part, int) else f".{part:.{MAX_SHOWN_LETTERS}}" for part in path
     )
@@ -169,7 +138,7 @@ def name_field(path: tuple[int | str, ...]) -> str:
 
 
 def shorten(value: Any) -> str:
-    """The beginning of a value, without writing all of it."""
+    """Return the beginning of a value, or its length."""
     if isinstance(value, (Mapping, list, tuple)) and value:
         return f"{type(value).__name__} of {len(value)}"
     text = repr(value[: MAX_SHOWN_LETTERS + 1] if isinstance(value, str) else value)
@@ -177,11 +146,7 @@ def shorten(value: Any) -> str:
 
 
 def check_plain(value: Any) -> Any:
-    """Return a value that JSON can hold.
-
-    Raises:
-        ValueError: It cannot; for schemas.
-    """
+    """Return a value if JSON can hold it; else raise ``ValueError``, for schemas."""
     try:
         json.dumps(value, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
@@ -190,7 +155,7 @@ def check_plain(value: Any) -> Any:
 
 
 def find_kind(values: Any) -> str:
-    """The kind that contents of a file are of; empty if they are of none."""
+    """Find the kind of a file's contents; empty if unknown."""
     if isinstance(values, list):
         named = values and all(isinstance(one, str | Mapping) for one in values)
         return "list of devices" if named else ""
@@ -200,13 +165,9 @@ def find_kind(values: Any) -> str:
 
 
 def refuse_file(path: str | Path, kind: str, values: Any, error: UserError) -> UserError:
-    """The error for a file whose contents were refused.
+    """Make the error for a file that is not of a ``kind``, as in ``"a placement file"``.
 
-    Args:
-        path: The file.
-        kind: What it should be, as in ``"a placement file"``.
-        values: Its contents; None if they could not be parsed.
-        error: Why they were refused, which is said unless they are of another kind.
+    If its ``values`` are of another known kind, the message names that instead of ``error``.
     """
     found = find_kind(values)
     reason = f"it is a {found}" if found and found not in kind else error

@@ -1,4 +1,4 @@
-"""Studies and agents as YAML files hold them."""
+"""Schemas of studies and agents, and safe parsing of YAML."""
 
 from __future__ import annotations
 
@@ -20,25 +20,21 @@ from placement_gym.base import UserError, as_whole
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
-"""Runs of a study. Hand-tuned."""
+"""Maximum runs of a study. Hand-tuned."""
 MAX_BUDGET = 1_000_000_000
-"""Evaluations of a run. Hand-tuned."""
+"""Maximum evaluations of a run. Hand-tuned."""
 MAX_SEED = 2**32 - 1
-"""Largest seed of NumPy's legacy generator, which libraries of agents use."""
+"""Maximum seed of NumPy's legacy generator, which libraries of agents use."""
 MAX_BITS = 64
-"""Bits of a whole number: Python refuses to print more than 4,300 digits."""
+"""Maximum bits of a whole number; Python does not print more than 4,300 digits."""
 MAX_VALUES = 1_000_000
-"""Values of a YAML file: aliases of aliases expand a few lines to billions."""
+"""Maximum values of a YAML file; aliases of aliases expand to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
-"""The YAML library's name of a text in memory."""
+"""PyYAML's name of a text in memory."""
 
 
 def check_list(value: Any) -> Any:
-    """Return a list with entries.
-
-    Raises:
-        ValueError: It is not one; for schemas.
-    """
+    """Return a list if it has entries; else raise ``ValueError``, for schemas."""
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         example = f", as in [{value}]" if isinstance(value, str) and len(value) < 40 else ""
         raise ValueError(
@@ -48,25 +44,19 @@ def check_list(value: Any) -> Any:
 
 
 def check_seeds(value: Any) -> Any:
-    """Return a number of seeds, or a list of them.
-
-    Raises:
-        ValueError: It is neither; for schemas.
-    """
-    seeds, minimum = ([value], 1) if is_whole(value) else (value, 0)
-    is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
-    fits = [is_whole(seed) and minimum <= seed <= MAX_SEED for seed in (seeds if is_list else ())]
-    if not all(fits) or not is_list:
-        wrong = seeds[fits.index(False)] if is_list else value
-        raise ValueError(
-            "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, not "
-            f"{shorten(wrong)}"
-        )
+    """Return a number or list of seeds if it is one; else raise ``ValueError``, for schemas."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str) and value
+    seeds, minimum = (value, 0) if is_list else ([value], 1)
+    for seed in seeds:
+        if not is_whole(seed) or not minimum <= seed <= MAX_SEED:
+            raise ValueError(
+                "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, "
+                f"not {shorten(seed)}"
+            )
     return value
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is an integer, and not True or False."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -77,8 +67,6 @@ Seeds = Annotated[Any, AfterValidator(check_seeds)]
 
 
 class AgentFields(Fields):
-    """An agent with its options and what tables call it."""
-
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[Name, Field(min_length=1)]
@@ -87,7 +75,7 @@ class AgentFields(Fields):
 
 
 class StudyFields(Fields):
-    """A study; ``AgentFields`` are those of its agents."""
+    """Study; ``AgentFields`` check its agents."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -105,7 +93,6 @@ class StudyFields(Fields):
 
     @model_validator(mode="after")
     def check_runs(self) -> StudyFields:
-        """Refuse more runs than anyone can wait for."""
         n_seeds = self.seeds if is_whole(self.seeds) else len(self.seeds)
         n_runs = len(self.models) * len(self.agents) * len(self.devices) * n_seeds
         if n_runs > MAX_RUNS:
@@ -114,7 +101,7 @@ class StudyFields(Fields):
 
 
 class CheckingLoader(yaml.SafeLoader):
-    """Refuses a duplicate key, of which YAML would silently take the last, and huge numbers."""
+    """Loader that refuses duplicate keys and huge numbers."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = set[str]()
@@ -137,7 +124,7 @@ CheckingLoader.add_constructor("tag:yaml.org,2002:int", CheckingLoader.construct
 
 
 def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:
-    """Count the values below a node with its aliases replaced; infinite if it contains itself."""
+    """Count the values of a node with aliases expanded; infinite if it contains itself."""
     if not isinstance(node, yaml.CollectionNode):
         return 1
     if id(node) not in counts:
@@ -150,12 +137,7 @@ def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:
 
 
 def parse_yaml(content: bytes) -> Any:
-    """Plain values from one YAML document without tags.
-
-    Raises:
-        UserError: It is not valid YAML, and the message has the line; or it is too deep, or too
-            large once its aliases are replaced.
-    """
+    """Parse a YAML document without tags, within bounds, or raise ``UserError`` with the line."""
     try:
         loader = CheckingLoader(content)
         node = loader.get_single_node()

@@ -1,8 +1,4 @@
-"""Generated problems: graphs of ten families, sets of devices with limits, and schedules.
-
-``graph.generated`` builds a graph from a name as ``"family-attention-120-seed7"``; ``problems``
-draws whole problems of the train, validation and test splits, from seven of the families.
-"""
+"""Families of generated graphs, and problems of the train, validation and test splits."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Networks of convolutions: branching, U-shaped and dense ones of images, gated ones of audio."""
+"""Convolutional networks: branching, U-shaped and dense ones for images, WaveNet for audio."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_CHANNELS = 1024
 CLASSES = 1000
 GROWTHS = (16, 24, 32)
 MAX_READ = 24
-"""Layers that one of a dense block reads at most, as in a block of the largest DenseNets."""
+"""Maximum number of layers that a layer of a dense block reads, as in the largest DenseNets."""
 AUDIO_CHANNELS = (64, 128, 256)
 SAMPLES = (2_000, 8_000, 16_000)
 AUDIO_LAYER = 8
-"""Operators of a layer of WaveNet."""
+"""Operators of a layer."""
 
 
 def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """Modules of parallel branches of one to three convolutions, as Inception has them."""
+    """Build modules of parallel branches of one to three convolutions, as in Inception."""
     b, channels = GraphBuilder(), int(rng.choice(CHANNELS))
     every = max(n // 40, 1) + int(rng.integers(1, 3))
     x = b.convolution(start(b, rng), channels, 7, stride=2)
@@ -38,7 +38,7 @@ def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def densely_connected(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """Blocks whose layers read all earlier ones of their block (DenseNet, Huang et al. 2017)."""
+    """Build blocks whose layers read all earlier ones (DenseNet, Huang et al. 2017)."""
     b, growth = GraphBuilder(), int(rng.choice(GROWTHS))
     x = pool(b, b.convolution(start(b, rng), 2 * growth, 7, stride=2))
     layers = max((n - 6) // 3, 1)
@@ -55,7 +55,7 @@ def densely_connected(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def join_branches(b: GraphBuilder, x: int, channels: int, rng: np.random.Generator) -> int:
-    """Two to five branches side by side, and sometimes one that only pools."""
+    """Add two to five parallel branches, and sometimes one that only pools."""
     ends = []
     for _ in range(rng.integers(2, 6)):
         end = b.convolution(x, max(channels // 2, 8), 1)
@@ -69,7 +69,7 @@ def join_branches(b: GraphBuilder, x: int, channels: int, rng: np.random.Generat
 
 
 def u_shaped(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """An encoder and a decoder of convolutions, whose levels are joined by skip connections."""
+    """Build an encoder and a decoder of convolutions with skip connections."""
     b, channels = GraphBuilder(), int(rng.choice(CHANNELS))
     levels = int(rng.integers(2, 3 + (n >= 40) + (n >= 80)))
     deep = np.diff(np.linspace(0, n - 2 - 3 * levels, 2 * levels + 2).round()).astype(int)
@@ -87,7 +87,7 @@ def u_shaped(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def stack(b: GraphBuilder, x: int, channels: int, deep: int, rng: np.random.Generator) -> int:
-    """Convolutions one after another, with sums over two of them."""
+    """Add a chain of convolutions with residual sums."""
     before = x
     for i in range(deep):
         if i % 4 == 3 and b.shapes[before] == b.shapes[x]:
@@ -103,7 +103,6 @@ def enlarge(b: GraphBuilder, x: int, like: tuple[int, ...]) -> int:
 
 
 def start(b: GraphBuilder, rng: np.random.Generator) -> int:
-    """An image that was scaled."""
     pixels = int(rng.choice(PIXELS))
     return b.add("Multiply", (1, 3, pixels, pixels))
 
@@ -115,13 +114,12 @@ def pool(b: GraphBuilder, x: int) -> int:
 
 
 def classify(b: GraphBuilder, x: int) -> None:
-    """The mean over the image, and a score for each class."""
     channels = b.shapes[x][1]
     b.matmul(b.add("ReduceMean", (1, 1, channels), (x,), float(prod(b.shapes[x]))), CLASSES)
 
 
 def dilated(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """As many layers of WaveNet (van den Oord et al. 2016) as come near to n operators."""
+    """Build WaveNet (van den Oord et al. 2016) of about n operators."""
     b, channels = GraphBuilder(), int(rng.choice(AUDIO_CHANNELS))
     x = b.add("Gather", (1, channels, 1, int(rng.choice(SAMPLES))), weights=256 * channels)
     total = -1
@@ -138,6 +136,6 @@ def dilated(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def convolve_samples(b: GraphBuilder, x: int, channels: int) -> int:
-    """Convolve along time: two samples are read."""
+    """Convolve two samples along time."""
     weights = 2 * channels * channels
     return b.add("Convolution", b.shapes[x], (x,), 2.0 * weights * b.shapes[x][3], weights)

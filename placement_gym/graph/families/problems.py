@@ -1,8 +1,4 @@
-"""Whole problems from one seed, in splits that share neither seeds nor all families.
-
-A problem is a graph of a family, and one to five devices with memory limits from loose to barely
-feasible.
-"""
+"""Problems from seeds: graphs, and one to five devices with loose to barely feasible limits."""
 
 from __future__ import annotations
 
@@ -21,30 +17,29 @@ SEEDS: Mapping[str, range] = {
     "test": range(10_000, 20_000),
     "train": range(20_000, MAX_SEED + 1),
 }
-"""Seeds of each split."""
+"""Split -> its seeds."""
 DRAWN = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "branching", "experts")
-"""Families of sampled problems where no others are given: with more of them, every seed would
-mean another problem than before."""
+"""Default families of sampled problems. Further ones would change the problem of every seed."""
 HELD_OUT = ("branching", "experts")
-"""Families of the test split alone."""
+"""Families of the test split only."""
 MIN_UNITS, MAX_UNITS, MAX_EDGES = 20, 400, 1000
-"""Sizes of sampled problems; the largest are those to pad to."""
+"""Sizes of sampled problems; observations are padded to the maximum ones."""
 SCHEDULES: tuple[tuple[dict[str, str], float], ...] = (
     ({"schedule": "list"}, 0.4),
     ({"schedule": "event"}, 0.2),
     ({"schedule": "serial"}, 0.25),
     ({"objective": "throughput"}, 0.15),
 )
-"""Arguments of an environment, and how often they are drawn."""
+"""Arguments of an environment, and their probabilities."""
 MAX_SET_SIZE = 5
-"""Devices of a sampled set at most. Hand-tuned."""
+"""Maximum number of sampled devices. Hand-tuned."""
 SHARES_OF_COUNTS = (0.02, 0.33, 0.29, 0.18, 0.18)
-"""Shares of sets that have one device, two, and so on."""
+"""Probabilities of one device, two, and so on."""
 ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
 """Rooflines, whose links range from an integrated GPU's and PCIe to NVLink."""
 THREADS = (2, 4, 8)
 UNLIMITED, LIMITED_HOST = 0.15, 0.3
-"""Shares of sets in which no device has a limit, and in which the host has one, too."""
+"""Probabilities of no limits, and of a limit of the host among others."""
 SLACK_FACTOR = 1.1
 """Factor by which limits grow until a placement fits. Hand-tuned."""
 
@@ -54,11 +49,11 @@ class SampledProblem:
     """A problem that ``DevicePlacementSim-v0`` can be made with.
 
     Attributes:
-        seed: What all of it follows from.
+        seed: Seed of the problem.
         split: ``"train"``, ``"validation"`` or ``"test"``.
-        family: Of the graph.
+        family: Family of the graph.
         model: Name of the graph.
-        devices: Devices with their limits, on which a feasible placement exists.
+        devices: Devices with limits; a feasible placement exists.
         semantics: ``schedule`` or ``objective``.
     """
 
@@ -70,7 +65,7 @@ class SampledProblem:
     semantics: Mapping[str, str]
 
     def env_kwargs(self) -> dict[str, Any]:
-        """JSON-able arguments for ``gym.make("DevicePlacementSim-v0", **kwargs)``."""
+        """Return arguments of ``gym.make("DevicePlacementSim-v0", **kwargs)`` for JSON."""
         devices = [device.to_json() for device in self.devices]
         return {"model": self.model, "devices": devices, "granularity": "op", **self.semantics}
 
@@ -78,8 +73,8 @@ class SampledProblem:
 def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
     """Make the problem of a seed, the same on every call.
 
-    Graphs have 20 to 400 operators, each a unit. Problems of the test split are of any of the
-    families, the others of those that are not ``HELD_OUT``.
+    Graphs have 20 to 400 operators, each a unit. Only problems of the test split may be of the
+    families in ``HELD_OUT``.
 
     Raises:
         UserError: The seed is out of range, a family is unknown, or none may be drawn.
@@ -105,7 +100,7 @@ def draw_graph(
     sizes: tuple[int, int] = (MIN_UNITS, MAX_UNITS),
     max_edges: int = MAX_EDGES,
 ) -> OpGraph:
-    """Draw sizes, small ones as often as large ones, until a graph keeps to the limits."""
+    """Draw log-uniform sizes until a graph keeps to the limits."""
     min_units, max_units = sizes
     while True:
         size = np.exp(rng.uniform(np.log(min_units), np.log(max_units)))
@@ -115,11 +110,7 @@ def draw_graph(
 
 
 def split_of_seed(seed: int) -> str:
-    """The split that a seed belongs to.
-
-    Raises:
-        UserError: The seed is out of range.
-    """
+    """Return the split of a seed, or raise ``UserError``."""
     for split, seeds in SEEDS.items():
         if seed in seeds:
             return split
@@ -142,7 +133,7 @@ def sample_devices(rng: np.random.Generator, unit_bytes: FloatArray) -> tuple[De
 
 
 def draw_devices(rng: np.random.Generator, count: int) -> tuple[DeviceSpec, ...]:
-    """Draw a host and accelerators, or accelerators alone; half of the sets have one kind."""
+    """Draw a host and accelerators, or accelerators only; half of the sets have one kind."""
     host = count == 1 or rng.random() < 0.85
     n_accelerators = count - host
     kinds = rng.choice(ACCELERATORS, n_accelerators)
@@ -160,7 +151,7 @@ def make_accelerator(roofline: str, index: int) -> DeviceSpec:
 
 
 def draw_limits(rng: np.random.Generator, devices: tuple[DeviceSpec, ...]) -> FloatArray:
-    """(n_devices,) limits as shares of the model, 1 without; they add up to 1.02 at least."""
+    """(n_devices,) limits as shares of the model, 1 without; their sum is at least 1.02."""
     limited = np.array([not device.host or rng.random() < LIMITED_HOST for device in devices])
     if not limited.all():
         shares = np.exp(rng.uniform(np.log(0.05), np.log(0.9), len(devices)))
@@ -172,7 +163,7 @@ def draw_limits(rng: np.random.Generator, devices: tuple[DeviceSpec, ...]) -> Fl
 
 
 def fill_best(unit_bytes: FloatArray, limits_bytes: FloatArray) -> IntArray | None:
-    """(n_units,) devices by best fit of the largest units first, None if a unit does not fit."""
+    """(n_units,) devices by best fit, largest units first; None if a unit does not fit."""
     room = limits_bytes.astype(np.float64)
     device = np.zeros(len(unit_bytes), dtype=np.int64)
     for unit in np.argsort(-unit_bytes, kind="stable"):

@@ -1,4 +1,4 @@
-"""Recurrent networks unrolled over time: a grid of cells, and GNMT operator by operator."""
+"""Recurrent networks unrolled over time: a grid of cells, and GNMT."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ GNMT_HIDDEN = (256, 512, 1024)
 GNMT_BATCHES = (8, 32, 64)
 GNMT_LAYERS = (2, 4, 8)
 GNMT_VOCABULARY = 32_000
-CELL, BESIDE_CELLS = 8, 8
-"""Operators of a cell of GNMT, and those of a step outside its cells."""
+CELL_OPERATORS, STEP_OPERATORS = 8, 8
+"""Operators of a cell of GNMT, and of a step outside its cells."""
 MIN_STEPS = 4
 
 State = tuple[int, int]
@@ -23,9 +23,9 @@ State = tuple[int, int]
 
 
 def recurrent(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """A grid of LSTM cells: each reads its previous step and the layer below.
+    """Build a grid of LSTM cells, which read their previous step and the layer below.
 
-    The steps of a layer hold an equal share of its weights each.
+    Each step holds an equal share of a layer's weights.
     """
     b = GraphBuilder()
     layers = int(rng.choice([count for count in LAYERS if 3 * (count + 2) <= n]))
@@ -47,11 +47,11 @@ def recurrent(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def translation(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """As many steps of GNMT (Wu et al. 2016) as come near to n operators.
+    """Build GNMT (Wu et al. 2016) of about n operators.
 
-    The lowest layer of the encoder reads the sentence in both directions, layers from the third on
-    add their input to their output, and every step of the decoder attends to all of the encoder's
-    answers. The steps of a layer hold an equal share of its weights each.
+    The encoder's first layer is bidirectional, layers from the third on have residual sums, and
+    each step of the decoder attends to all outputs of the encoder. Each step holds an equal share
+    of a layer's weights.
     """
     fitting = [count for count in GNMT_LAYERS if MIN_STEPS * count_step(count) <= n]
     layers = int(rng.choice(fitting)) if fitting else 1
@@ -63,12 +63,11 @@ def translation(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def count_step(layers: int) -> int:
-    """Operators of one step of encoder and decoder."""
-    return (2 * layers + 1) * CELL + 2 * max(layers - 2, 0) + BESIDE_CELLS
+    return (2 * layers + 1) * CELL_OPERATORS + 2 * max(layers - 2, 0) + STEP_OPERATORS
 
 
 class Translator(GraphBuilder):
-    """Adds encoder and decoder, each of ``layers`` layers, in the order of a program."""
+    """Builder of encoder and decoder with ``layers`` layers each."""
 
     def __init__(self, hidden: int, batch: int, layers: int, steps: int) -> None:
         super().__init__()
@@ -76,7 +75,7 @@ class Translator(GraphBuilder):
         self.row, self.batch = (batch, hidden), batch
 
     def encode(self) -> int:
-        """The encoder; returns the answers of all steps."""
+        """Add the encoder; return the outputs of all steps."""
         words = [self.embed() for _ in range(self.steps)]
         backward: list[int] = []
         state: State | None = None
@@ -93,7 +92,7 @@ class Translator(GraphBuilder):
         return self.add("Concat", shape, answers, 0.0)
 
     def decode(self, encoded: int) -> None:
-        """The decoder and the scores of words."""
+        """Add the decoder and the scores of words."""
         states: list[State | None] = [None] * self.layers
         for _ in range(self.steps):
             states[0] = state = self.cell(self.embed(), states[0])
@@ -103,7 +102,7 @@ class Translator(GraphBuilder):
             self.add("MatMul", (self.batch, GNMT_VOCABULARY), (x,), flops, weights)
 
     def climb(self, x: int, states: list[State | None]) -> int:
-        """The layers above the lowest; ``states`` are replaced."""
+        """Add the layers above the first; replace ``states``."""
         for layer in range(1, self.layers):
             states[layer] = state = self.cell(x, states[layer])
             x = self.vector("Add", state[0], x) if layer > 1 else state[0]
@@ -113,7 +112,6 @@ class Translator(GraphBuilder):
         return self.add("Gather", self.row, weights=GNMT_VOCABULARY * self.hidden // self.steps)
 
     def cell(self, x: int, before: State | None) -> State:
-        """One LSTM cell on its input and its previous state."""
         width = 4 * self.hidden
         flops, weights = 4.0 * self.batch * self.hidden * width, 2 * self.hidden * width
         inputs = (x,) if before is None else (x, before[0])
@@ -127,7 +125,7 @@ class Translator(GraphBuilder):
         return self.vector("Multiply", self.vector("Tanh", memory), opened), memory
 
     def attend(self, query: int, encoded: int) -> int:
-        """Attention of a step to all answers of the encoder, added to its query."""
+        """Add attention to the encoder's outputs, and the query."""
         scores = self.product(query, encoded, (self.steps, self.batch, 1), self.hidden)
         shares = self.vector("Softmax", scores)
         return self.vector("Add", self.product(shares, encoded, self.row, self.steps), query)

@@ -1,7 +1,4 @@
-"""Problems of ``DevicePlacementStream-v0``: graphs of 50 to 800 operators on a host and some GPUs.
-
-A seed is a problem, and belongs to one split, see ``problems.SEEDS``.
-"""
+"""Problems of ``DevicePlacementStream-v0``: graphs of 50 to 800 operators on a host and GPUs."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from placement_gym.hardware import DeviceSpec
 
 TRAINED = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "translation")
 UNSEEN = ("branching", "experts", "dilated")
-"""Families of the test split alone."""
+"""Families of the test split only."""
 MIN_UNITS, MAX_UNITS, MAX_EDGES, MAX_DEVICES = 50, 800, 2000, 5
 UNLIMITED = 0.25
-"""Share of problems without limits; in the others GPUs hold .8 to 2 models together."""
+"""Probability of no limits; otherwise the GPUs together hold 0.8 to 2 models."""
 STREAM = 36
-"""Second part of the seeds: problems differ from those of ``problems.make_problem``."""
+"""Second part of seeds, so that problems differ from those of ``make_problem``."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +30,10 @@ class StreamProblems:
     """Makes the problem of a seed, the same on every call.
 
     Attributes:
-        families: Of graphs; None takes ``TRAINED``, and for the test split ``UNSEEN``, too.
-        sizes: Fewest and most operators; small graphs are drawn as often as large ones.
-        devices: On which to place; None draws a host and two or four equal GPUs.
-        schedule: What a latency means; empty draws ``"list"`` or ``"event"``.
+        families: Families of graphs; None takes ``TRAINED``, for the test split also ``UNSEEN``.
+        sizes: Minimum and maximum number of operators, drawn log-uniformly.
+        devices: Devices; None draws a host and two or four equal GPUs.
+        schedule: Schedule; empty draws ``"list"`` or ``"event"``.
     """
 
     families: tuple[str, ...] | None = None
@@ -45,7 +42,7 @@ class StreamProblems:
     schedule: str = ""
 
     def __call__(self, seed: int) -> SampledProblem:
-        """Make the problem of a seed, which also determines the split."""
+        """Make the problem of a seed; its split is that of ``problems.SEEDS``."""
         split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
         families = self.families or (TRAINED + UNSEEN if split == "test" else TRAINED)
         family = families[rng.integers(len(families))]
@@ -57,7 +54,7 @@ class StreamProblems:
 
 
 def draw_devices(rng: np.random.Generator) -> tuple[DeviceSpec, ...]:
-    """Draw a host, and two or four equal GPUs with slow or fast links, with limits or without."""
+    """Draw a host and two or four equal GPUs, with slow or fast links and maybe limits."""
     count, kind = int(rng.choice((2, 4))), str(rng.choice(("GPU", "GPU-NVLink")))
     together = np.exp(rng.uniform(np.log(0.8), np.log(2.0)))
     share = None

@@ -1,4 +1,4 @@
-"""Attention stacks with a branch for each head, and mixtures of experts."""
+"""Transformers with a branch for each head, and mixtures of experts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VOCABULARY = 30_000
 
 
 def attention(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """Transformer blocks in which every head is a separate branch."""
+    """Build transformer blocks in which each head is a separate branch."""
     b, width, tokens = GraphBuilder(), int(rng.choice(WIDTHS)), int(rng.choice(TOKENS))
     heads = draw_heads(n, rng)
     x = embed(b, tokens, width)
@@ -31,7 +31,7 @@ def count_blocks(n: int, heads: int) -> int:
 
 
 def draw_heads(n: int, rng: np.random.Generator) -> int:
-    """Draw a number of heads with which whole blocks come near to n operators."""
+    """Draw a number of heads for which whole blocks have about n operators."""
     sizes = [2 + count_blocks(n, h) * (BLOCK_OPERATORS + HEAD_OPERATORS * h) for h in HEADS]
     away = np.abs(np.array(sizes) - n)
     near = np.flatnonzero(away <= max(TOLERANCE * n, away.min()))
@@ -43,7 +43,7 @@ def embed(b: GraphBuilder, tokens: int, width: int) -> int:
 
 
 def attend(b: GraphBuilder, x: int, heads: int) -> int:
-    """Self-attention with the residual sum; x is (1, tokens, width)."""
+    """Add self-attention to x of (1, tokens, width), with a residual sum."""
     _, tokens, width = b.shapes[x]
     normal, part = b.vector("MVN", x), width // heads
     contexts = []
@@ -56,14 +56,14 @@ def attend(b: GraphBuilder, x: int, heads: int) -> int:
 
 
 def feed_forward(b: GraphBuilder, x: int) -> int:
-    """Two layers and a gate with the residual sum."""
+    """Add two dense layers with a residual sum."""
     width = b.shapes[x][-1]
     hidden = b.vector("Gelu", b.matmul(b.vector("MVN", x), 4 * width))
     return b.vector("Add", b.matmul(hidden, width), x)
 
 
 def experts(name: str, n: int, rng: np.random.Generator) -> OpGraph:
-    """Blocks of attention and of experts, between which a router shares out the tokens."""
+    """Build blocks of attention and of experts, to which a router assigns tokens."""
     b, width, tokens = GraphBuilder(), int(rng.choice(WIDTHS)), int(rng.choice(TOKENS))
     many = int(rng.choice([count for count in EXPERTS if 3 * count <= n]))
     x = embed(b, tokens, width)
@@ -74,7 +74,7 @@ def experts(name: str, n: int, rng: np.random.Generator) -> OpGraph:
 
 
 def attend_at_once(b: GraphBuilder, x: int) -> int:
-    """Self-attention as one operator, with the residual sum."""
+    """Add self-attention as one operator, with a residual sum."""
     _, tokens, width = b.shapes[x]
     read = b.matmul(b.vector("MVN", x), 3 * width)
     flops = 4.0 * tokens * tokens * width
@@ -83,7 +83,7 @@ def attend_at_once(b: GraphBuilder, x: int) -> int:
 
 
 def mix_experts(b: GraphBuilder, x: int, many: int) -> int:
-    """Experts that take two of ``many`` shares of the tokens each, with the residual sum."""
+    """Add experts that take two of ``many`` shares of the tokens each, with a residual sum."""
     _, tokens, width = b.shapes[x]
     router = b.vector("Softmax", b.matmul(x, many))
     rows = max(2 * tokens // many, 1)
