@@ -29,7 +29,7 @@ from placement_gym.solvers import (
 from placement_gym.solvers.search import search
 
 N_PROPOSALS = 100
-"""Evaluations of the search, a second or two. A number of seconds would make plans vary."""
+"""Evaluations of the search, a second or two of work; a time limit would make plans vary."""
 FULL_SHARE = 0.9
 """Splits that fill a device beyond this share of its memory are varied. Hand-tuned."""
 SMALLER_SHARES, LARGER_SHARE = (0.9, 0.75), 1.1

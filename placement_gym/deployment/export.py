@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
-"""Path of the affinities in the model's runtime info, as JSON: a file keeps none of its nodes."""
+"""Path of the affinities, as JSON, in the model's runtime info: files drop that of nodes."""
 MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
 INPUTS = "inputs.npz"
 OWN_INPUTS = 'Path(__file__).with_name("inputs.npz")'

@@ -118,8 +118,10 @@ def check_room(problem: Problem) -> None:
 def describe_need(problem: Problem) -> str:
     """``"17.3 MB (weights 16.2 MB, cache 1.1 MB)"``."""
     weights, state = count_held(problem, problem.single(0)).sum(axis=1).tolist()
-    parts = f" (weights {format_bytes(weights)}, cache {format_bytes(state)})"
-    return format_bytes(weights + state) + parts * bool(state)
+    total = format_bytes(weights + state)
+    if not state:
+        return total
+    return f"{total} (weights {format_bytes(weights)}, cache {format_bytes(state)})"
 
 
 def describe_fit(problem: Problem) -> list[str]:

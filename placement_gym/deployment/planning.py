@@ -148,7 +148,8 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
             together cannot hold the model, or ``phases`` does not apply.
         EngineError: No candidate fits and runs.
     """
-    start_s, goal = perf_counter(), find_objective(objective)
+    start_s = perf_counter()
+    goal = find_objective(objective)
     # Fail before minutes of measuring if possible.
     folder = check_output_folder(out)
     if export is not None:
@@ -213,7 +214,8 @@ def select(
     """Choose among measured candidates, and measure the pair for two phases if requested."""
     rows = make_rows(candidates, backend.problem.units.graph.models)
     winner = chosen = find_candidate(candidates, choose(rows))
-    verdict, report = state_plan_verdict(rows, chosen.label), dict[str, Any]()
+    verdict = state_plan_verdict(rows, chosen.label)
+    report: dict[str, Any] = {}
     if phases and not stopped:
         try:
             candidates, report = measure_phases(backend, candidates, chosen, quiet)

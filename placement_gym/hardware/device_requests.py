@@ -19,7 +19,7 @@ ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 TESTBED_NAME = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
 OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
-"""OpenVINO's names of virtual devices that choose among others."""
+"""OpenVINO's names of devices that combine others."""
 TIGHT_MEMORY_FACTOR = 1.5
 """Total memory of the devices of a tight test bed, as a multiple of the weights. Hand-tuned."""
 DEFAULTS = {
@@ -118,11 +118,10 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
     check_single(names)
-    strange = [name for name in names if not set("+@%").isdisjoint(name)]
-    if strange:
+    if strange := next((name for name in names if not set("+@%").isdisjoint(name)), ""):
         raise UserError(
-            f"{strange[0]!r} is neither a device nor a preset; the presets are "
-            f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
+            f"{strange!r} is neither a device nor a preset; the presets are "
+            f"{', '.join(sorted(PRESETS))}{suggest(strange, PRESETS)}"
         )
     if not names:
         raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
@@ -198,17 +197,19 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     if not match:
         return None
     # Lengths first: Python refuses to read numbers of thousands of digits.
-    counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
-    if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
+    digits = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
+    if max(map(len, digits)) > len(str(MAX_DEVICES)) or sum(map(int, digits)) > MAX_DEVICES:
         raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")
-    if not sum(map(int, counts)):
+    n_hosts, n_accelerators = map(int, digits)
+    if n_hosts + n_accelerators == 0:
         raise UserError(f"{text!r} has no devices: count at least one")
-    share = match["share"]
-    if share is not None and share.count(".") + (share == ".") > 1:
-        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
-    limit = {} if share is None else {"weight_share": float(share)}
-    n_hosts, n_accelerators = map(int, counts)
-    return make_devices(n_hosts, n_accelerators, **limit)
+    if match["share"] is None:
+        return make_devices(n_hosts, n_accelerators)
+    try:
+        share = float(match["share"])
+    except ValueError:
+        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'") from None
+    return make_devices(n_hosts, n_accelerators, weight_share=share)
 
 
 def make_devices(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:

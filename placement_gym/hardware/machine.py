@@ -40,7 +40,8 @@ ABSENT = (
 
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
     """Raise ``UserError`` if this machine lacks a device, or two names mean one device."""
-    present, name_of = set(map(identify_device, available)), dict[str, str]()
+    present = set(map(identify_device, available))
+    name_of: dict[str, str] = {}
     for spec in specs:
         first_name = name_of.setdefault(identify_device(spec.name), spec.name)
         if first_name != spec.name:

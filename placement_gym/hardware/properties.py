@@ -75,7 +75,7 @@ def list_taken(kind: str) -> set[str]:
 
 
 def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:
-    """Raise ``UserError`` unless all compile properties of a device are in range and known.
+    """Raise ``UserError`` unless all compile properties of a device are known and in range.
 
     Others may read or write files, and files of devices may come from strangers.
     """

@@ -101,11 +101,11 @@ class Request(ABC):
 
     def list_notes(self) -> list[str]:
         """Notes for the user before a measurement."""
-        sizes = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
-        count = len(self.own.samples)
-        samples = f"{count} samples of your own, timed with the first"
-        own = ["inputs of your own" if count == 1 else samples] * bool(count)
-        return [f"measured with {', '.join([*own, *sizes])}"] if own or sizes else []
+        used = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
+        if count := len(self.own.samples):
+            samples = f"{count} samples of your own, timed with the first"
+            used.insert(0, "inputs of your own" if count == 1 else samples)
+        return [f"measured with {', '.join(used)}"] if used else []
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
+"""Inputs and outputs of an inference, in the order of the model."""
 Beat = Callable[[str], object]
+"""Called with the name of each step as it begins."""
 FindParts = Callable[[FloatArray], dict[str, float]]
 """Type of ``Request.find_parts``."""
 MAX_TIMES = 1000
