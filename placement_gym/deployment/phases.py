@@ -41,11 +41,12 @@ def add_phase_candidates(
 def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
     """Split a profile into the costs of the prompt and those of all tokens together."""
     graph = backend.problem.units.graph
+    _, prompt_graph = graph.phases[0]
     share, part = measure_prompt_shares(backend), 1.0 / graph.n_inferences
     prompt = replace(
         costs,
         operator_ms=costs.operator_ms * share,
-        transfer_size=graph.phases[0][1].tensors.size_bytes / 1e6,
+        transfer_size=prompt_graph.tensors.size_bytes / 1e6,
         link_ms=costs.link_ms * part,
         submodel_ms=costs.submodel_ms * part,
     )

@@ -23,7 +23,9 @@ LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """Largest loss shown, relative to the largest gain, and its smallest value. Hand-tuned."""
 MAX_PLAIN_RANGE = 2e3
 """Ratio of an axis's ends up to which it is numbered between powers of ten. Hand-tuned."""
-LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
+WON, OTHER, INK = COLOURS[2], COLOURS[0], COLOURS[7]
+"""Colours of bars that beat the best single device, of other bars, and of points and lines."""
+LIMIT_DASHES: dict[str, Any] = {"color": INK, "ls": ":", "lw": 1.2}
 
 
 def choose_looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -80,22 +82,21 @@ def draw_comparison(
     speedup = np.array([row[key] for row in measured])
     ends = np.array([interval(row[key], row["noise"]) for row in measured]).reshape(-1, 2)
     won = [not over_reference and row["beats_best_single"] == "yes" for row in measured]
-    colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
     # The axis holds every gain and limit, and losses as far as gains stay readable.
     furthest = max([1.0, *ends[:, 1], *(limits or {}).values()])
     span = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
     lower = min(1.0, float(ends[:, 0].min())) - 0.06 * span
     nearest = max(0.0, 1.0 - span, lower)
     room = max(furthest - nearest, SMALLEST_LOSS / 2)
+    colours = [WON if yes else OTHER for yes in won]
     axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
     # A point that is cut off becomes an arrow at the edge.
     inside = speedup >= nearest
-    axes.plot(speedup[inside], position[inside], "o", ms=4, color=COLOURS[7])
-    axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=COLOURS[7])
-    axes.errorbar(
-        speedup, position, xerr=np.abs(ends.T - speedup), fmt="none", ecolor=COLOURS[7], capsize=3
-    )
-    axes.axvline(1.0, color=COLOURS[7], lw=1.2)
+    axes.plot(speedup[inside], position[inside], "o", ms=4, color=INK)
+    axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=INK)
+    errors = np.abs(ends.T - speedup)
+    axes.errorbar(speedup, position, xerr=errors, fmt="none", ecolor=INK, capsize=3)
+    axes.axvline(1.0, color=INK, lw=1.2)
     above = axes.get_xaxis_transform()
     for name, value in (limits or {}).items():
         axes.axvline(value, **LIMIT_DASHES)
@@ -105,23 +106,28 @@ def draw_comparison(
     for row, place in zip(measured, position.tolist(), strict=True):
         text = f"{row[key]:.3f} x, {format_ms(row['latency_ms'])} ms"
         axes.text(1.01, place, text, transform=at_edge, va="center", size=8)
-    axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(
+        yticks=position,
+        yticklabels=[escape_figure_text(row["label"]) for row in measured],
         xlabel=f"speed-up over {base} (1)",
         xlim=(nearest, furthest + 0.05 * room),
         ylim=(len(measured) - 0.4, -0.6),
     )
-    pad = 16 if limits else None
+    frame(axes, title, pad=16 if limits else None)
+    if any(won):
+        kinds = {"beats the best single device": WON}
+        if sum(row[key] > 1.0 for row in measured) > sum(won):
+            kinds["could not be decided"] = OTHER
+        patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
+        spot: dict[str, Any] = {"loc": "outside lower right", "ncols": 2}
+        figure.legend(handles=patches, **spot, frameon=False, fontsize=8)
+    return figure
+
+
+def frame(axes: Axes, title: str, pad: float | None = None) -> None:
+    """Write a title above the axes, and hide the lines at the top and on the right."""
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=pad, wrap=True)
     axes.spines[["top", "right"]].set_visible(False)
-    if any(won):
-        kinds = {"beats the best single device": COLOURS[2]}
-        if sum(row[key] > 1.0 for row in measured) > sum(won):
-            kinds["could not be decided"] = COLOURS[0]
-        key_of_colours = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
-        spot: dict[str, Any] = {"loc": "outside lower right", "ncols": 2}
-        figure.legend(handles=key_of_colours, **spot, frameon=False, fontsize=8)
-    return figure
 
 
 def number_axis(axes: Axes) -> None:
@@ -155,8 +161,7 @@ def draw_best_so_far(
         axes.text(1.0, value, f" {name}", transform=at_edge, size=8, va="center")
     axes.set(xlabel="evaluations", ylabel="best speed-up seen so far", xscale="log")
     number_axis(axes)
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", wrap=True)
-    axes.spines[["top", "right"]].set_visible(False)
+    frame(axes, title)
     add_legend(figure, axes)
     return figure
 
