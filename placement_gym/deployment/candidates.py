@@ -1,9 +1,4 @@
-"""Placements that may become a plan.
-
-Times rise suddenly when a device is nearly full, because memory is moved or shared. A profile never
-fills a device and does not show this. So placements with less on such a device are candidates, and
-with more on it if more may fit.
-"""
+"""Placements that may become a plan."""
 
 from __future__ import annotations
 
@@ -34,12 +29,11 @@ from placement_gym.solvers import (
 from placement_gym.solvers.search import search
 
 N_PROPOSALS = 100
-"""Evaluations of the search, a second or two of work. Not a number of seconds, so equal profiles
-make equal plans."""
+"""Evaluations of the search, a second or two of work; a time limit would make plans vary."""
 FULL_SHARE = 0.9
-"""Hand-tuned: variants are measured above this share of what a device holds or reports."""
+"""Splits that fill a device beyond this share of its memory are varied. Hand-tuned."""
 SMALLER_SHARES, LARGER_SHARE = (0.9, 0.75), 1.1
-"""Hand-tuned: bytes that variants put on the device, as shares of the split's."""
+"""Bytes that variants put on such a device, relative to the split's. Hand-tuned."""
 MEANINGS = {
     "milp": "the optimum of the profile by a mixed-integer program, or its best solution",
     "search": "the best placement of a local search in the profile",
@@ -57,7 +51,7 @@ MEANINGS = {
     "less on": "a variant with fewer bytes on a device that is nearly full",
     "more on": "a variant with more bytes on a device that is nearly full",
 }
-"""Meaning of candidates, by the beginning of their labels, or what follows a comma and numbers."""
+"""Meanings of labels, by their first words, or by the words after a comma and a number."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +60,10 @@ class Candidate:
 
     Attributes:
         label: Its name in tables.
-        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
+        assignment: (n_units,) device indices; (2, n_units) for a pair, prompts and tokens.
         predicted_ms: Latency by the twin.
         also: Other names of the same placement.
-        measured: Its measurement; None before, and if it does not fit or run.
+        measured: Its measurement, if it was measured.
         error: Why it does not fit or run, or an empty string.
     """
 
@@ -82,12 +76,11 @@ class Candidate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the candidate."""
         return (self.label, *self.also)
 
     @property
     def alone(self) -> bool:
-        """True for a single device."""
+        """Whether it uses a single device."""
         return len(set(self.assignment.ravel().tolist())) == 1
 
     @property
@@ -110,12 +103,12 @@ def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
 def propose_candidates(
     twin: SimulatedBackend, time_limit_s: float
 ) -> tuple[list[Candidate], float]:
-    """Propose distinct placements to measure, and a lower bound of the latency by the twin."""
+    """Propose distinct placements to measure, and bound the twin's latency from below (ms)."""
     problem, costs = twin.problem, twin.costs
     solved, bound_ms = solve_program(problem, costs, time_limit_s, "milp")
     named = [*list_single_devices(problem), *solved, *propose_by_search(twin)]
-    # Where memory is limited, or an integrated device reports less than the model needs: solutions
-    # within it, and placements that fill one device after another as other tools do.
+    # With limited memory: a solution within what integrated devices report, which is no limit, and
+    # placements that fill one device after another, as other tools do.
     reported = limit_to_reported(problem)
     if reported.binding:
         if reported is not problem:
@@ -137,17 +130,14 @@ def propose_candidates(
 
 
 def limit_to_reported(problem: Problem) -> Problem:
-    """Limit integrated devices to the memory that they report.
-
-    They then share no pool, which is larger. Without reports the problem stays the same.
-    """
+    """Limit integrated devices to the memory that they report, instead of their larger pool."""
     if np.isinf(problem.reported_bytes).all():
         return problem
     return problem.with_limits(np.minimum(problem.limits_bytes, problem.reported_bytes))
 
 
 def weigh_units(problem: Problem) -> IntArray:
-    """(n_units,) bytes of weights alone, without state."""
+    """(n_units,) bytes of weights, without state."""
     graph = problem.units.graph
     weights = graph.weight_bytes - (0 if graph.state_bytes is None else graph.state_bytes)
     return np.bincount(problem.units.of_operator, weights, problem.n_units).astype(np.int64)
@@ -156,24 +146,20 @@ def weigh_units(problem: Problem) -> IntArray:
 def solve_program(
     problem: Problem, costs: CostTable, time_limit_s: float, label: str
 ) -> tuple[list[Named], float]:
-    """Run the mixed-integer program, and show it on the progress bar.
-
-    Returns:
-        The solution with its label, if there is one; and the bound, ms.
-    """
+    """Run the mixed-integer program; return the labelled solution, if any, and the bound in ms."""
     show_step(f"solving: {label}, at most {time_limit_s:.0f} s")
     solved = serial_program(problem, costs, time_limit_s)
     return [] if solved.assignment is None else [(label, solved.assignment)], solved.bound_ms
 
 
 def list_single_devices(problem: Problem) -> list[Named]:
-    """List each device that can run the whole model alone."""
+    """List the devices that run the whole model alone."""
     singles = zip(propose_single_devices(problem), problem.runs_all, strict=True)
     return [single for single, runs_all in singles if runs_all]
 
 
 def propose_by_search(twin: SimulatedBackend) -> list[Named]:
-    """Search for a placement, a second or two of work; none if it exceeds memory."""
+    """Search for a placement; none if the best one exceeds memory."""
     problem = twin.problem
     show_step(f"solving: search, {N_PROPOSALS} placements")
     result = search(problem, twin.costs, twin.semantics, evaluations=N_PROPOSALS)
@@ -184,9 +170,9 @@ def propose_by_search(twin: SimulatedBackend) -> list[Named]:
 def collect(
     twin: SimulatedBackend, labelled: Sequence[Named], earlier: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """Make candidates of labels and assignments, each placement once, after earlier ones.
+    """Make candidates, each placement once, after earlier ones.
 
-    Submodels beyond the largest number that constraints allow are merged first.
+    Submodels beyond the number that constraints allow are merged first.
     """
     distinct = {candidate.assignment.tobytes(): candidate for candidate in earlier}
     for label, placement in labelled:
@@ -194,13 +180,13 @@ def collect(
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
         entry = Candidate(label, assignment, predicted_ms)
         first = distinct.setdefault(assignment.tobytes(), entry)
-        if label not in first.also and label != first.label:
+        if label not in first.names:
             distinct[assignment.tobytes()] = replace(first, also=(*first.also, label))
     return list(distinct.values())
 
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
-    """Propose candidates for throughput; single devices are predicted with one stream."""
+    """Propose candidates for throughput; predictions of single devices assume one stream."""
     from placement_gym.solvers import lower_bound
 
     problem, costs = twin.problem, twin.costs
@@ -217,7 +203,7 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
 
 
 def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
-    """Yield the best contiguous splits, over all orders and along one, if they exist."""
+    """Yield the best contiguous splits, over all orders and along one order, if they exist."""
     for label in ("dp", "dpl"):
         show_step(f"solving: {label}, without a time limit")
         yield from propose_simple(problem, costs, label)
@@ -226,8 +212,9 @@ def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
 def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Add variants of the best candidates that nearly fill a device.
 
-    The best candidates by the twin are the fastest single device and the fastest split that fit,
-    and the fastest split within the memory that devices report.
+    Moved or shared memory makes a nearly full device suddenly slower. A profile never fills a
+    device, so the twin does not predict this. The best candidates are the fastest single device,
+    the fastest split, and the fastest split within the memory that devices report.
     """
     problem, reported = twin.problem, limit_to_reported(twin.problem)
     fitting = [one for one in candidates if not problem.infeasibility(one.assignment)]
@@ -245,7 +232,7 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
 
 
 def vary(twin: SimulatedBackend, split: Candidate) -> Iterator[Named]:
-    """Vary a split: less, or more, on each device that it nearly fills."""
+    """Yield variants of a split with less, or more, on each device that it nearly fills."""
     problem = twin.problem
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)
     device_bytes = problem.memory_bytes(split.assignment)
@@ -263,7 +250,7 @@ def vary(twin: SimulatedBackend, split: Candidate) -> Iterator[Named]:
 
 
 def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
-    """Limit the memory of all devices but one, taken together."""
+    """Limit the total memory of all devices but one."""
     unlimited = problem.with_limits(np.full(len(problem.devices), np.inf))
     limited = tuple(
         spec
@@ -275,5 +262,5 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
 
 
 def move_least(twin: SimulatedBackend, problem: Problem, split: Candidate) -> IntArray:
-    """Repair a split to fit a problem by moves that cost least in the profile."""
+    """Move units until a split fits a problem, at the least cost in the profile."""
     return repair(problem, split.assignment[None], RepairPrices.from_costs(problem, twin.costs))[0]

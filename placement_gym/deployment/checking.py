@@ -1,4 +1,4 @@
-"""Check devices with one model: operators that each refuses or computes wrongly, and the cost."""
+"""Check devices with one model: operators that each refuses or computes wrongly."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def check(  # noqa: D417  arguments as for gym.make share a line
 ) -> Document:
     """Find the operators that each device refuses or computes wrongly.
 
-    Outputs are compared with the reference, the first CPU in f32, which is added if there is none.
-    If a device alone fails, ``FaultFinder`` finds the operators at fault and verifies that
-    all others run there with the reference's outputs. ``out`` then gets
-    ``check-MODEL-constraints.json`` for ``constraints`` of ``plan``.
+    Outputs are compared with those of the first CPU in f32, which is added if it is missing. If a
+    device fails alone, ``FaultFinder`` finds the operators at fault and verifies that the others
+    run there with the reference's outputs. ``out`` then gets ``check-MODEL-constraints.json`` for
+    ``constraints`` of ``plan``.
 
     Args:
         model, devices, shapes, inputs, scenario, extension: As for ``gym.make``.
@@ -53,20 +53,18 @@ def check(  # noqa: D417  arguments as for gym.make share a line
         quiet: Show no progress.
 
     Returns:
-        ``model``, ``n_operators``, ``file`` (the constraints, or None), ``unsaved`` (why they
-        could not be written, or an empty string), ``wall_s`` and ``devices``, for each device but
-        the reference ``name``, ``reference``, ``tolerance``,
-        ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
-        alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
-        not run, or an empty string),
-        ``compared_outputs`` and ``random_outputs`` (how many outputs of the reference, of a model
-        with state at each step, are the same in each run, and how many are not), ``rules`` (how
-        outputs behind choices, as those of a TopK, are compared),
-        ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
-        ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
-        ``adds_up`` (whether no operator alone is off by more than the tolerance, but all together
-        are), ``compilations``; and of the analytic model, None without one, ``alone_ms``,
-        ``kept_off_ms`` and ``n_submodels`` with the operators on the reference.
+        ``model``, ``n_operators``, ``file`` (the constraints, or None), ``unsaved`` (why they could
+        not be written), ``wall_s`` and ``devices``. Of each device but the reference: ``name``,
+        ``reference``, ``tolerance``, ``skipped`` (why it was not checked), ``error`` (relative, of
+        the device alone; None if it does not run or its outputs are not finite), ``refusal`` (why
+        it does not run), ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or
+        ``"differs"``, ``reason``, ``error``), ``confirmed`` (whether all others run there as on the
+        reference), ``adds_up`` (whether only all operators together exceed the tolerance),
+        ``compared_outputs`` and ``random_outputs`` (outputs of the reference that are the same in
+        each run, and others; for a model with state at each step), ``rules`` (how outputs that
+        depend on choices, such as a TopK's, are compared), ``compilations``; and by the analytic
+        model, None without one: ``alone_ms``, and ``kept_off_ms`` and ``n_submodels`` with the
+        operators at fault on the reference.
 
     Raises:
         UserError: There is only the reference, or its outputs are not finite.
@@ -76,14 +74,13 @@ def check(  # noqa: D417  arguments as for gym.make share a line
     folder = check_output_folder(out)
     spec = ModelSpec(model, "op", "folded", shapes, inputs, scenario, extension)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
-    rows, graph = [], None
+    rows = []
     for device in tested:
         with progress_bar(None, "", quiet, description=f"checking {device.name}"):
             backend = build_measured_backend(spec, (reference, device), tolerance=tolerance)
             with closing(backend):
                 rows.append(check_device(backend))
-            graph = backend.problem.units.graph
-    assert graph is not None  # there is a device
+    graph = backend.problem.units.graph  # the same with every device
     name = f"check-{safe_name(graph.model)}-constraints.json"
     document: Document = {
         "model": graph.model,
@@ -98,7 +95,7 @@ def check(  # noqa: D417  arguments as for gym.make share a line
 
 
 def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:
-    """Choose the device to trust, and those to check, of which there has to be one."""
+    """Choose the device to trust and at least one to check."""
     exact = [device for device in devices if device.host and device.precision == "f32"]
     reference = exact[0] if exact else DeviceSpec("CPU")
     tested = [device for device in devices if device != reference]
@@ -111,7 +108,7 @@ def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[
 
 
 def check_device(backend: MeasuredBackend) -> Document:
-    """Check the second device of a backend's problem; the first is the reference."""
+    """Check a problem's second device; the first is the reference."""
     problem, device = backend.problem, 1
     units, runs = problem.units, holds_model(problem, device)
     finder = FaultFinder(backend, device)
@@ -146,12 +143,12 @@ def check_device(backend: MeasuredBackend) -> Document:
 
 
 def finite_or_none(error: float | None) -> float | None:
-    """Return an error for JSON: None also for outputs that are not finite or have other shapes."""
+    """Replace an error that JSON cannot hold by None: outputs are not finite, or shapes differ."""
     return error if error is not None and isfinite(error) else None
 
 
 def estimate(backend: MeasuredBackend, device: int, kept_off: list[int]) -> Document:
-    """Estimate what keeping units off a device costs, by the analytic model; None without it."""
+    """Estimate the latencies with and without the units on the device by the analytic model."""
     problem, costs = backend.problem, backend.rough_costs
     if costs is None:
         return dict.fromkeys(("alone_ms", "kept_off_ms", "n_submodels"))
@@ -167,7 +164,7 @@ def estimate(backend: MeasuredBackend, device: int, kept_off: list[int]) -> Docu
 
 
 def write_constraints(rows: list[Document], file: Path) -> str | None:
-    """Write constraints for the operators at fault; None if there are none."""
+    """Write constraints that keep the operators at fault off; return the file, if any."""
     keep_off = {
         row["name"]: [operator["name"] for operator in row["operators"]]
         for row in rows

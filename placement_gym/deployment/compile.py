@@ -1,4 +1,4 @@
-"""Use a placement in your own program: compiled, in stages, by model, or only as affinities."""
+"""Compile placements in your own program: whole, in stages, by phase, or by model of a union."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def compile_model(
 
     Args:
         core: Virtual devices of the placement, and aliases, are registered in it.
-        model: The model that the placement was made for; it is not changed.
+        model: The model that the placement was made for; it stays unchanged.
         placement: The device of each unit, with the settings of each device.
-        split: ``"alias"`` keeps submodels apart by second names of a device, ``"hetero"`` lets
-            HETERO split the model, ``"auto"`` is alias if the devices allow it.
+        split: ``"alias"`` separates submodels by second names of a device, ``"hetero"`` lets HETERO
+            split the model, ``"auto"`` means ``"alias"`` if the devices allow it.
         config: Further compile properties.
 
     Raises:
@@ -91,7 +91,7 @@ def compile_phases(
 def cut(
     model: ov.Model, placement: Placement, split: str = "auto"
 ) -> tuple[OpGraph, HeteroPartition]:
-    """Cut a model as ``load_model`` returns it; return its graph and its parts."""
+    """Cut a model, as ``load_model`` returns it, by a placement; return its graph and submodels."""
     graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
@@ -101,17 +101,15 @@ def cut(
 def apply_placement(model: ov.Model, placement: Placement) -> None:
     """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
 
-    ``compile_model`` and exports also use aliases of devices to keep submodels apart. With
-    affinities alone HETERO may cut the model into more parts, and refuse tensors of dynamic
-    dimensions; a warning says where that may happen.
-
-    To try several placements, apply each to a clone. Duplicate node names become unique. Constant
-    values that several submodels read get a copy for each.
+    Prefer ``compile_model`` or an export, which separate submodels by aliases of devices. With
+    affinities alone HETERO may cut the model into more parts, and refuse tensors with dynamic
+    dimensions; a warning says if it may. To try several placements, apply each to a clone.
+    Duplicate node names become unique. Constants that several submodels read are copied.
 
     Args:
         model: The model that the placement was made for.
-        placement: The device of each unit. Register its virtual devices in the Core that compiles
-            the model, or use ``compile_model``, which does both.
+        placement: The device of each unit. The Core that compiles the model needs its virtual
+            devices.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -137,8 +135,8 @@ def compile_stages(
 ) -> StagedModel:
     """Compile each device's part of a placement separately, without HETERO.
 
-    Prefer ``compile_model``. This function is for two GPUs, of which HETERO of OpenVINO 2026.4
-    leaves the second empty. Its requests run one stage after another.
+    Use this for two GPUs, as HETERO of OpenVINO 2026.4 leaves the second one empty; otherwise
+    prefer ``compile_model``. Requests run one stage after another.
 
     ```python
     request = compile_stages(ov.Core(), model, placement).create_infer_request()
@@ -147,9 +145,9 @@ def compile_stages(
     ```
 
     Args:
-        core: Virtual devices of the placement are registered in it.
-        model: The model that the placement was made for; it is not changed.
-        placement: The device of each unit, with the settings of each device.
+        core: As for ``compile_model``.
+        model: As for ``compile_model``.
+        placement: As for ``compile_model``.
         config: Further compile properties of every stage.
 
     Raises:
@@ -169,9 +167,7 @@ def compile_stages(
 
 
 def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:
-    """Split a union into its models, each with its part of the placement.
-
-    Names of nodes and inputs are those of each model alone.
+    """Split a union into its models, each with its part of the placement, by name.
 
     Args:
         model: The union, as ``load_model`` returns it.
@@ -191,7 +187,7 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
 
 
 def take_part(placement: Placement, name: str) -> Placement:
-    """Take the part of one model; its fingerprint and structure are still the union's."""
+    """Take the part of one model; its fingerprint and structure remain the union's."""
     prefix = f"{name}/"
 
     def take(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,10 +211,10 @@ def take_part(placement: Placement, name: str) -> Placement:
 
 
 def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -> ov.Model:
-    """Prepare a model, or a copy of it, in the state in which a placement of it was made."""
+    """Prepare a model, or a copy of it, as it was when the placement was made."""
     ready = model if in_place else model.clone()
-    # Placements of version 0.3 fit by names alone, and OpenVINO counts some names up each time that
-    # it reads or reshapes a model: they get the numbers that files had where they were planned.
+    # Placements of version 0.3 fit by names alone. OpenVINO renumbers some names each time that it
+    # reads or reshapes a model: restore the numbers of the planned file.
     if placement.structure is None:
         known = {node for nodes in placement.members.values() for node in nodes}
         name_added_nodes(

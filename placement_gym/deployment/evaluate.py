@@ -27,7 +27,7 @@ MEASURED = (
     "warning",
     "interference",
 )
-"""Fields of a measurement that are returned as they are."""
+"""Fields of a measurement that ``evaluate_placement`` returns unchanged."""
 
 
 def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
@@ -43,9 +43,9 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
 ) -> dict[str, Any]:
     """Compile a placement and measure it next to the fastest single device.
 
-    The scenario of a model with state, and the measured sizes of dynamic dimensions, are those of
-    the placement. Of the user's inputs it keeps only the sizes and the fingerprint. With objective
-    ``"throughput"`` latencies are the times between two results.
+    The placement also states the scenario of a model with state, and the measured sizes of dynamic
+    dimensions. Of the user's inputs it keeps only sizes and a fingerprint, so pass ``inputs``
+    again. With objective ``"throughput"`` latencies are times between two results.
 
     Args:
         model: The model that the placement was made for, as for ``gym.make``; None means the
@@ -56,24 +56,22 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
         quiet: Show no progress.
 
     Returns:
-        model, saved (what the file holds, in one line), alone (whether that is a single device),
-        notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
-        speedup_vs_best_single, noise, n_submodels, n_submodels_expected, memory_bytes and
-        held_bytes (of each device, see ``Measurement``), beats_best_single, warning (why the
-        measurement decides nothing, or an empty string), and interference (share of its time that
-        other programs took, 0 if enough samples were undisturbed), objective, and scenario,
-        data_shapes or inputs (what was run, and the fingerprint of the user's inputs). For a model
-        with state also prefill_ms and token_ms, or step_ms if it reads no tokens; for throughput
-        requests_per_s, requests (in flight) and streams.
-        best_single_ms, speedup_vs_best_single and beats_best_single are None if no device may run
-        the model alone.
+        model, saved (the content of the file in one line), alone (whether it uses a single device),
+        notes, latency_ms, latency_p90_ms, reference_ms, speedup, noise, n_submodels,
+        n_submodels_expected, memory_bytes and held_bytes (of each device, see ``Measurement``),
+        warning (why the measurement decides nothing, or an empty string), interference (share of
+        the time that other programs took, 0 if enough samples were undisturbed), objective, and
+        scenario, data_shapes or inputs (what was run; a fingerprint of the user's inputs).
+        best_single_ms, speedup_vs_best_single and beats_best_single, None if no device may run the
+        model alone. For a model with state also prefill_ms and token_ms, or step_ms if it reads no
+        tokens; for throughput requests_per_s, requests (in flight) and streams.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
         UnknownDeviceError: The machine does not have its devices.
     """
     planned = placement if isinstance(placement, Placement) else Placement.load(placement)
-    # The same environment and finalist as in a benchmark, so the figures are comparable.
+    # The same environment and finals as in a benchmark, so figures are comparable.
     env_kwargs = {
         **planned.spec.with_model(model, shapes, inputs).to_json(),
         "devices": planned.devices,
@@ -88,14 +86,14 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
         closing(gym.make("placement_gym:DevicePlacement-v0", **env_kwargs)) as env,
     ):
         base = placement_env(env)
-        # A placement is stored by operators: it fits all units that it does not divide.
+        # Placements are stored by operators, so they fit any units that they do not divide.
         problem, units = base.problem, base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = planned.operator_devices(units.graph)
         progress.update(progress.task_ids[0], advance=1, description="measuring")
-        finals = Finals(base.backend, base.singles, noisy=True)
+        finals = Finals(base.backend, base.singles)
         finalist = finals.choose([assignment])
-    # Without a device that may run the model alone there is nothing to compare with.
+    # Compare only if a device may run the model alone.
     best = "" if finals.best_single is None else f"{problem.device_names[finals.best_single]} alone"
     speedup = finalist.speedup_vs_best_single if best else None
     request, measurement = units.graph.request, finalist.measurement
@@ -104,7 +102,7 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
         "saved": describe_saved(planned, speedup, finalist.noise, best),
         "alone": len(set(planned.units.values())) == 1,
         "notes": [
-            *collect_cautions(problem.devices, measured=True),
+            *collect_cautions(problem.devices),
             *planned.describe_inputs(request.own.fingerprint),
         ],
         **list_values(finalist),
@@ -116,7 +114,7 @@ def evaluate_placement(  # noqa: D417  arguments as for gym.make share a line
 
 
 def list_values(finalist: Finalist) -> dict[str, Any]:
-    """List the values of a finalist that are returned and printed."""
+    """Return the values of a finalist that ``evaluate_placement`` reports."""
     measurement, is_single = finalist.measurement, finalist.handicap == 1.0
     compared = {
         "best_single_ms": measurement.reference_ms,

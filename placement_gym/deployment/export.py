@@ -1,4 +1,4 @@
-"""Export a placement for programs that use OpenVINO alone: model, affinities and a script."""
+"""Export a placement for programs that use OpenVINO alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
-"""Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
+"""Path of the affinities, as JSON, in the model's runtime info: files drop that of nodes."""
 MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
 INPUTS = "inputs.npz"
 OWN_INPUTS = 'Path(__file__).with_name("inputs.npz")'
@@ -76,12 +76,11 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
 
     ``model.xml`` (and ``.bin``) is the model, cut for the placement, with unchanged weights; its
     runtime info has the device of every node. ``run.py`` needs OpenVINO alone: import
-    ``compile_model`` from it, or run it for a median latency on ``inputs.npz``, otherwise on zeros.
-    ``affinities.json`` maps nodes to devices in the format of OpenVINO's ``hello_affinity`` and of
-    ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
-    more parts. The first sample of the user's inputs is written as ``inputs.npz``, and the library
-    of an extension is copied. For a union, each model gets a folder with these files; ``run.py``
-    next to them runs all at the same time.
+    ``compile_model`` from it, or run it for a median latency. ``inputs.npz`` is the first sample of
+    the user's inputs; without it ``run.py`` uses zeros. ``affinities.json`` maps nodes to devices
+    for OpenVINO's ``hello_affinity`` and ``benchmark_app -affinity``; it names no aliases of
+    devices, so HETERO may cut the model into more parts. The library of an extension is copied. For
+    a union each model gets a folder with these files; ``run.py`` next to them runs all at once.
 
     Args:
         placement: A placement or its file.
@@ -91,8 +90,8 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
         shapes, inputs, extension: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
         requests: Requests in flight: ``run.py`` then also has ``make_queue``, which returns an
-            ``ov.AsyncInferQueue`` of this size, or for a model with state ``make_requests``, which
-            returns requests with separate states, one for each thread.
+            ``ov.AsyncInferQueue`` of this size; for a model with state ``make_requests``, which
+            returns a request with its own state for each thread.
 
     Returns:
         The model, the script, the affinities, and the library of an extension.
@@ -125,13 +124,12 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
     graph, partition = cut(loaded, planned, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)
-    # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
     affinities = {
         node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
         for node in loaded.get_ordered_ops()
     }
     loaded.set_rt_info(json.dumps(affinities), KEY)
-    # Other tools have no aliases of devices: they get plain names.
+    # Other tools do not know aliases of devices.
     names = name_devices(planned, graph, partition)
     library = Path(extension).name if extension else ""
     in_flight = "requests" if is_stateful(loaded) else "queue"
@@ -154,17 +152,17 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
         write_text(new_folder / SCRIPT, script)
         if extension:
             copyfile(extension, new_folder / library)
-    more = [*[INPUTS] * bool(arrays), *[library] * bool(library)]
-    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES, *more)]
+    written = (MODEL, WEIGHTS, SCRIPT, AFFINITIES, INPUTS if arrays else "", library)
+    return [folder / name for name in written if name]
 
 
 def list_own_arrays(
     placement: Placement, model: ov.Model, folder: Path, given: InputsArgument | None
 ) -> dict[str, NDArray[Any]]:
-    """Return the user's inputs of the first inference of the first sample by name, if any.
+    """Return the user's inputs by name: the first inference of the first sample, if any.
 
-    Types that NumPy lacks have their bits. An export that would replace the given inputs, or change
-    their folder, is refused.
+    Types that NumPy lacks are stored as their bits. An export that would replace the given inputs
+    is refused.
     """
     replaced = [folder.resolve(), (folder / INPUTS).resolve()]
     if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:
@@ -183,7 +181,7 @@ def list_own_arrays(
 
 
 def write_union_script(placement: Placement, folder: Path, model: ov.Model, requests: int) -> Path:
-    """Write the program that runs all models of a union, next to the folders of their exports."""
+    """Write the program that runs the exported models of a union together."""
     rates = {member.name: member.rate for member in list_members(model)}
     stateful = is_stateful(model)
     script = fill_program(
@@ -207,7 +205,7 @@ def export_phases(
     inputs: InputsArgument | None = None,
     extension: str | Path | None = None,
 ) -> list[Path]:
-    """Export one placement for the prompt and one for tokens.
+    """Export one placement for the prompt and one for tokens; see ``export_placement``.
 
     The folders ``prefill`` and ``decode`` are complete exports. ``Request`` of ``run.py`` next to
     them runs the prompt in the first and tokens in the second, and transfers the state.
@@ -227,7 +225,7 @@ def export_phases(
 
 
 def replace_control_characters(model: ov.Model) -> None:
-    """Rename nodes whose names a file cannot contain."""
+    """Rename nodes whose names an XML file cannot contain."""
     nodes = model.get_ordered_ops()
     used_names = {node.get_friendly_name() for node in nodes}
     for node in nodes:
@@ -243,14 +241,14 @@ def replace_control_characters(model: ov.Model) -> None:
 def name_devices(
     placement: Placement, graph: OpGraph, partition: HeteroPartition
 ) -> dict[str, str]:
-    """Map names in a partition, which may be aliases, to names of the placement's devices."""
+    """Map the names in a partition, some of them aliases, to the placement's devices."""
     devices = submodel_devices(graph, placement.operator_devices(graph), partition.submodels)
     names = [placement.devices[device].name for device in devices.tolist()]
     return dict(zip(partition.targets, names, strict=True))
 
 
 def list_shapes(model: ov.Model, placement: Placement) -> dict[str, list[int]]:
-    """Return the shape of each input by name: as measured, otherwise 1 where it is dynamic."""
+    """Return the shape of each input by name: as measured, or with 1 for dynamic dimensions."""
     shapes = {}
     for port in model.inputs:
         name = input_names(port)[0]
@@ -286,7 +284,7 @@ def make_script(
 
 
 def fill_program(name: str, **values: object) -> str:
-    """Fill in a program of an export, or a part of one: ``$name`` stands for a value."""
+    """Fill in a template of the folder ``programs``: ``$name`` stands for a value."""
     file = resources.files("placement_gym.deployment").joinpath("programs", f"{name}.py.txt")
     return Template(file.read_text(encoding="utf-8")).substitute(values)
 

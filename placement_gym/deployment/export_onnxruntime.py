@@ -1,4 +1,4 @@
-"""Export a placement for ONNX Runtime: an ONNX file whose nodes name their device, and a script.
+"""Export a placement for ONNX Runtime.
 
 ONNX Runtime reads the device of a node from its metadata; the session option
 ``session.layer_assignment_settings`` names the execution provider of each device.
@@ -49,10 +49,10 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
 ) -> list[Path]:
     """Export an ONNX model and its placement for ONNX Runtime.
 
-    ``model.onnx`` (with ``model.onnx.data``) is the file with the device of each node as metadata
-    ``layer_ann``. ``assignment.json`` maps nodes to devices. ``run.py`` makes a session with it and
-    compares the plan with what the session recorded. The first sample of the user's inputs is
-    written as ``inputs.npz``.
+    ``model.onnx`` (with ``model.onnx.data``) is the model with the device of each node as metadata
+    ``layer_ann``; ``assignment.json`` maps nodes to devices. ``run.py`` makes a session and
+    compares the plan with the devices that it recorded. ``inputs.npz`` is the first sample of the
+    user's inputs.
 
     Args:
         placement: A placement or its file.
@@ -61,19 +61,19 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
         shapes, inputs: As for ``gym.make``.
 
     Returns:
-        The model, the script and the devices of its nodes.
+        The files.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
-        UserError: The model is not an ONNX file, package ``onnx`` is absent, two GPUs are used,
-            or ``out`` cannot be written.
+        UserError: The model is not an ONNX file, package ``onnx`` is missing, two GPUs or NPUs are
+            used, or ``out`` cannot be written.
     """
     planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     path = check_file(model)
-    targets = name_targets(planned)
+    targets = name_providers(planned)
     onnx = import_onnx()
     loaded = load_model(path, shapes, planned.spec.inputs)
-    devices = find_devices(planned, loaded)
+    devices = map_outputs(planned, loaded)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
@@ -89,19 +89,19 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
         if arrays:
             save_arrays(arrays, new_folder / INPUTS)
         onnx.save(annotated, new_folder / MODEL, save_as_external_data=True, location=WEIGHTS)
-        weights = [WEIGHTS] if (new_folder / WEIGHTS).exists() else []
-        for weights_file in weights:  # which onnx keeps from other users
-            (new_folder / weights_file).chmod((new_folder / MODEL).stat().st_mode)
+        has_weights = (new_folder / WEIGHTS).exists()
+        if has_weights:  # onnx does not let other users read them
+            (new_folder / WEIGHTS).chmod((new_folder / MODEL).stat().st_mode)
         write_json(new_folder / PLANNED, assignment)
         write_text(new_folder / SCRIPT, source)
-    if not weights:
-        (folder / WEIGHTS).unlink(missing_ok=True)  # those of an earlier model
-    files = (MODEL, *weights, SCRIPT, PLANNED, *[INPUTS] * bool(arrays))
-    return [folder / name for name in files]
+    if not has_weights:
+        (folder / WEIGHTS).unlink(missing_ok=True)  # of an earlier model
+    written = (MODEL, WEIGHTS if has_weights else "", SCRIPT, PLANNED, INPUTS if arrays else "")
+    return [folder / name for name in written if name]
 
 
 def check_file(model: Any) -> Path:
-    """Return the file of an argument, or raise ``UserError`` if it is not an ONNX file."""
+    """Return the path of an ONNX file, or raise ``UserError``."""
     is_path = isinstance(model, (str, Path)) and not match_built_in(model)
     if is_path and Path(model).suffix == ".onnx" and is_file(model):
         return Path(model)
@@ -122,13 +122,10 @@ def import_onnx() -> Any:
     return onnx
 
 
-def name_targets(placement: Placement) -> dict[str, str]:
-    """Annotation -> ONNX Runtime's name of each device that has units.
-
-    Two GPUs, or two NPUs, are refused: a session has one execution provider of a type.
-    """
+def name_providers(placement: Placement) -> dict[str, str]:
+    """Map the annotation of each used device to ONNX Runtime's name; refuse two GPUs or NPUs."""
     used = [device for device in placement.devices if device.name in set(placement.units.values())]
-    targets = {safe_name(spec.name): name_target(spec) for spec in used}
+    targets = {safe_name(spec.name): name_provider(spec) for spec in used}
     accelerators = [spec.name for spec in used if spec.kind != "CPU"]
     if len({other.split(".")[0] for other in accelerators}) < len(accelerators):
         raise UserError(
@@ -138,19 +135,16 @@ def name_targets(placement: Placement) -> dict[str, str]:
     return targets
 
 
-def name_target(device: DeviceSpec) -> str:
-    """ONNX Runtime's name of a device: ``"gpu:1"`` is OpenVINO's ``"GPU.1"``.
-
-    ``"cpu"`` would also be any other execution provider that computes on the CPU.
-    """
-    if device.kind == "CPU":
+def name_provider(device: DeviceSpec) -> str:
+    """Return ONNX Runtime's name of a device: ``"gpu:1"`` is OpenVINO's ``"GPU.1"``."""
+    if device.kind == "CPU":  # "cpu" also means other providers that compute on the CPU
         return "CPUExecutionProvider"
     number = device.name.partition(".")[2]
     return device.kind.lower() + (f":{number}" if device.kind == "GPU" and number else "")
 
 
-def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
-    """ONNX output -> device: OpenVINO keeps their names as those of tensors."""
+def map_outputs(placement: Placement, model: ov.Model) -> dict[str, str]:
+    """Map ONNX outputs to devices: OpenVINO keeps the names of outputs on its tensors."""
     fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {
         node: safe_name(fitted.units[unit])
@@ -169,8 +163,8 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
 def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
     """Write the device of each node into a model, in place; return node -> device.
 
-    A node that OpenVINO has folded or fused gets the device of its reader, or of its input. Nodes
-    without a name get one.
+    A node that OpenVINO folded or fused gets the device of its reader or its input. Nodes without
+    a name get one.
     """
     nodes = list(model.graph.node)  # in topological order, as ONNX prescribes
     device_of: dict[str, str] = dict(devices)
@@ -194,7 +188,7 @@ def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
 
 
 def spread(device_of: dict[str, str], near: Iterable[str], far: Iterable[str]) -> None:
-    """Give tensors of unknown device the first known device of others, in place."""
+    """Give far tensors without a device the first known device of near ones, in place."""
     device = next((device_of[name] for name in near if name in device_of), None)
     if device is not None:
         for name in far:

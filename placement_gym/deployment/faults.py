@@ -1,8 +1,8 @@
-"""Operators at fault: those that a device refuses or computes wrongly.
+"""Find the operators that a device refuses or computes wrongly.
 
-Suspects are cheap to find: ``query_model``, names in errors of the compiler, and a comparison of
-operators one by one. Placements confirm them: suspects on the device, all else on the reference;
-sets that fail are bisected.
+``query_model``, names in the compiler's errors, and a comparison of operators one by one suggest
+suspects. Placements with suspects on the device and all else on the reference confirm them, by
+bisection of the sets that fail.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,7 +22,7 @@ from placement_gym.base import BoolArray, FloatArray
 from placement_gym.problem import fits_allocations
 
 MAX_COMPILATIONS = 40
-"""After this many compilations all remaining suspects count as at fault."""
+"""After so many compilations all remaining suspects count as at fault. Hand-tuned."""
 REFUSED, DIFFERS = "refused", "differs"
 SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
 
@@ -33,8 +34,8 @@ class Fault:
     Attributes:
         unit: Its index.
         kind: ``"refused"`` or ``"differs"``.
-        reason: Reason of the refusal, or that its outputs differ only together with others.
-        error: Relative error of its own outputs on the reference's inputs, if that is known.
+        reason: Why it was refused, or how a difference was found; it may be empty.
+        error: Relative error of its outputs on the reference's inputs, if known.
     """
 
     unit: int
@@ -45,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a placement: its error, infinite if it does not run, and the reason if so."""
+    """The relative error of a placement's outputs; infinite, with a refusal, if it does not run."""
 
     error: float
     refusal: str = ""
@@ -63,10 +64,10 @@ class FaultFinder:
         device: Index of the device to check.
 
     Attributes:
-        alone: The outcome of all units that ``query_model`` lists; None before it is known.
+        alone: The outcome of all units that ``query_model`` lists, once it is known.
         faults: Units at fault.
-        confirmed: True if everything else on the device ran with the same outputs.
-        adds_up: True if no unit alone exceeds the tolerance, but all together do.
+        confirmed: Whether everything else on the device ran with the same outputs.
+        adds_up: Whether no unit alone exceeds the tolerance, but all together do.
         compilations: Compilations so far, including the reference's.
     """
 
@@ -76,51 +77,52 @@ class FaultFinder:
         self.faults: list[Fault] = []
         self.confirmed = self.adds_up = False
         self.compilations = 1
-        self.left: BoolArray = self.problem.runs[:, device].copy()
+        self.remaining: BoolArray = self.problem.runs[:, device].copy()
         self.outcomes: dict[bytes, Outcome] = {}
         self.errors: FloatArray | None = None
 
     def find(self) -> Self:
-        """Find them all, or as many as ``MAX_COMPILATIONS`` allow."""
+        """Find all units at fault, or as many as ``MAX_COMPILATIONS`` allow."""
         fits = fits_allocations(self.problem.units, self.problem.devices[self.device])
         too_large = "one of its tensors exceeds the largest allocation of the device"
         self.faults += [
             Fault(unit, REFUSED, "query_model does not list it" if fits[unit] else too_large)
-            for unit in np.flatnonzero(~self.left).tolist()
+            for unit in np.flatnonzero(~self.remaining).tolist()
         ]
-        while self.left.any():
-            try:
-                outcome = self.attempt(np.flatnonzero(self.left).tolist())
-                self.alone = self.alone or outcome
-                self.confirmed = outcome.error <= self.backend.tolerance
-                suspects = [] if self.confirmed else self.explain(outcome)
-            except CompilationsSpentError:
-                break
-            if not suspects:
-                break
-            self.left[[fault.unit for fault in suspects]] = False
-            self.faults += suspects
-        else:
-            self.confirmed = True
+        with suppress(CompilationsSpentError):
+            while found := self.try_remaining():
+                self.remaining[[fault.unit for fault in found]] = False
+                self.faults += found
         if self.confirmed and not all(self.backend.steady):
-            # Placements show nothing where outputs are random: operators one by one do.
+            # Random outputs cannot be compared: compare the operators one by one.
             reason = "its outputs differ; those of the model are random"
             self.faults += [
-                Fault(unit, DIFFERS, reason, self.own_error(unit)) for unit in self.differing()
+                Fault(unit, DIFFERS, reason, self.own_error(unit)) for unit in self.find_differing()
             ]
         return self
 
+    def try_remaining(self) -> list[Fault]:
+        """Run the remaining units on the device; return the faults that explain a failure."""
+        units = np.flatnonzero(self.remaining).tolist()
+        if not units:
+            self.confirmed = True
+            return []
+        outcome = self.attempt(units)
+        self.alone = self.alone or outcome
+        self.confirmed = outcome.error <= self.backend.tolerance
+        return [] if self.confirmed else self.explain(outcome)
+
     def explain(self, outcome: Outcome) -> list[Fault]:
-        """Find new faults from the outcome of the remaining units."""
+        """Find faults that explain why the remaining units fail together."""
         kind = REFUSED if outcome.refusal else DIFFERS
-        suspects = self.named_in(outcome.refusal) if outcome.refusal else self.differing()
+        suspects = self.find_named(outcome.refusal) if outcome.refusal else self.find_differing()
         try:
             units = self.isolate(suspects) if suspects and self.fail(suspects) else []
         except CompilationsSpentError:
             units = suspects
         if not units:
-            # No suspect is confirmed: the device computes it wrongly only in the whole model.
-            left = np.flatnonzero(self.left).tolist()
+            # No suspect fails without the rest of the model.
+            left = np.flatnonzero(self.remaining).tolist()
             units = [self.last_of_least(left)]
             self.adds_up = kind == DIFFERS and self.adds_little(left, units[0])
         if self.adds_up:
@@ -139,12 +141,12 @@ class FaultFinder:
         return [unit for part in failing for unit in self.isolate(part)]
 
     def last_of_least(self, suspects: Sequence[int]) -> int:
-        """Return the last suspect of the shortest prefix that fails."""
+        """Return the last unit of the shortest prefix of the suspects that fails."""
         lengths = range(1, len(suspects))
         return suspects[bisect_left(lengths, True, key=lambda n: self.fail(suspects[:n]))]
 
     def adds_little(self, suspects: Sequence[int], last: int) -> bool:
-        """Return whether the last suspect adds no more error than the tolerance."""
+        """Return whether a suspect adds at most the tolerance to the error of those before it."""
         n = suspects.index(last)
         before, after = self.attempt(suspects[:n]), self.attempt(suspects[: n + 1])
         return after.error - before.error <= self.backend.tolerance
@@ -170,13 +172,13 @@ class FaultFinder:
         return self.outcomes[key]
 
     def count(self, n: int) -> None:
-        """Count compilations that are about to be made."""
+        """Count the next compilations, or raise ``CompilationsSpentError``."""
         if self.compilations + n > MAX_COMPILATIONS:
             raise CompilationsSpentError
         self.compilations += n
 
-    def named_in(self, refusal: str) -> list[int]:
-        """Return the units of operators that a compiler's error names."""
+    def find_named(self, refusal: str) -> list[int]:
+        """Return the remaining units with an operator that a compiler's error names."""
         graph, unit = self.problem.units.graph, self.problem.units.of_operator
         words = set(SEPARATORS.split(refusal))
         units = {
@@ -184,24 +186,24 @@ class FaultFinder:
             for operator, names in enumerate(graph.members)
             if words.intersection(names)
         }
-        return [suspect for suspect in sorted(units) if self.left[suspect]]
+        return [suspect for suspect in sorted(units) if self.remaining[suspect]]
 
-    def differing(self) -> list[int]:
-        """Return the units with an operator whose outputs differ on the reference's inputs."""
+    def find_differing(self) -> list[int]:
+        """Return the remaining units with an operator whose own outputs differ."""
         if self.errors is None:
             unit = self.problem.units.of_operator
             self.errors = np.zeros(self.problem.n_units)
             self.count(2)
             try:
-                selected = self.left[unit].astype(np.int64)
+                selected = self.remaining[unit].astype(np.int64)
                 errors = self.backend.operator_errors(self.device, selected)
                 np.fmax.at(self.errors, unit, errors)
             except EngineFailureError as failure:
                 if not failure.policy.is_result:
                     raise
-        suspects = self.left & (self.errors > self.backend.tolerance)
+        suspects = self.remaining & (self.errors > self.backend.tolerance)
         return np.flatnonzero(suspects).tolist()
 
     def own_error(self, unit: int) -> float | None:
-        """Return the error of a unit's outputs, if operators were compared one by one."""
+        """Return the error of a unit's own outputs, if operators were compared one by one."""
         return None if self.errors is None else float(self.errors[unit])

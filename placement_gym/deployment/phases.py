@@ -1,4 +1,4 @@
-"""One placement for the prompt and another for tokens, if that is faster."""
+"""Plan one placement for the prompt and another for tokens, if that is faster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
 
 LABEL = "phases"
-"""Label of the row of two placements."""
+"""Label of the row of the pair."""
 
 
 def add_phase_candidates(
@@ -41,11 +41,12 @@ def add_phase_candidates(
 def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
     """Split a profile into the costs of the prompt and those of all tokens together."""
     graph = backend.problem.units.graph
+    _, prompt_graph = graph.phases[0]
     share, part = measure_prompt_shares(backend), 1.0 / graph.n_inferences
     prompt = replace(
         costs,
         operator_ms=costs.operator_ms * share,
-        transfer_size=graph.phases[0][1].tensors.size_bytes / 1e6,
+        transfer_size=prompt_graph.tensors.size_bytes / 1e6,
         link_ms=costs.link_ms * part,
         submodel_ms=costs.submodel_ms * part,
     )
@@ -60,9 +61,9 @@ def split_costs(backend: MeasuredBackend, costs: CostTable) -> tuple[CostTable, 
 
 
 def measure_prompt_shares(backend: MeasuredBackend) -> FloatArray:
-    """Measure the prompt's share of the time of each operator: (n_operators, n_devices).
+    """(n_operators, n_devices) measured shares of the prompt in each operator's time.
 
-    A device that cannot hold the model, and is never run alone, gets the mean of the others.
+    A device that cannot hold the model never runs alone: it gets the mean of the others.
     """
     problem = backend.problem
     shares: dict[int, FloatArray] = {}
@@ -79,11 +80,9 @@ def measure_prompt_shares(backend: MeasuredBackend) -> FloatArray:
 def measure_phases(
     backend: MeasuredBackend, candidates: Sequence[Candidate], chosen: Candidate, quiet: bool
 ) -> tuple[list[Candidate], dict[str, Any]]:
-    """Measure the best two placements next to the best single device and the chosen placement.
+    """Measure the best pair next to the best single device and the chosen placement.
 
-    Returns:
-        The candidates, with the two placements as one more if they were measured; and the part of
-        the report on them, see ``plan``.
+    Return the candidates, the pair last if it was measured, and the report on it; see ``plan``.
     """
     pair = choose_pair(backend.problem, candidates)
     if pair is None:
@@ -114,7 +113,7 @@ def measure_phases(
 
 
 def state_phase_verdict(names: str, error: str, warning: str, answer: str, label: str) -> str:
-    """State in one sentence whether two placements pay, compared with the best one."""
+    """State in one sentence whether the named pair beats the best placement for both phases."""
     if warning:
         return UNDECIDED.format(f"{names} beat {label}", warning)
     names = f"{names[0].upper()}{names[1:]}"
@@ -127,24 +126,19 @@ def state_phase_verdict(names: str, error: str, warning: str, answer: str, label
 def choose_pair(
     problem: Problem, candidates: Sequence[Candidate]
 ) -> tuple[Candidate, Candidate] | None:
-    """Choose the fastest placements for the prompt and for tokens that fit together.
-
-    None if the same placement is the fastest for both.
-    """
+    """Choose the fastest pair that fits together; None if one placement is best for both phases."""
     held = [(one, problem.memory_bytes(one.assignment)) for one in candidates if one.measured]
     fitting = [
         (prefill, decode)
         for (prefill, prefill_bytes), (decode, decode_bytes) in product(held, held)
         if prefill is decode or not problem.memory_error(prefill_bytes + decode_bytes)
     ]
-    if not fitting:
-        return None
     prefill, decode = min(fitting, key=lambda pair: predict_ms(problem, *pair))
     return None if prefill is decode else (prefill, decode)
 
 
 def predict_ms(problem: Problem, prefill: Candidate, decode: Candidate) -> float:
     """Predict the scenario's latency by measured phases, without the transfer of the state."""
-    first, second = prefill.result.parts_ms, decode.result.parts_ms
-    # All inferences but the first decode a token.
-    return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * second["token_ms"]
+    prefill_ms, token_ms = prefill.result.parts_ms["prefill_ms"], decode.result.parts_ms["token_ms"]
+    n_tokens = problem.units.graph.n_inferences - 1.0
+    return prefill_ms + n_tokens * token_ms

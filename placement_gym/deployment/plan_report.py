@@ -1,4 +1,4 @@
-"""What a plan says: whether a model fits, what is saved, and the memory of each device."""
+"""The report of a plan: whether the model fits, what is saved, and the memory of each device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placement_gym.hardware import collect_cautions
 from placement_gym.problem import Placement, Problem, describe_gain, describe_saved
 
 PHASE_SUFFIXES = ("-prefill", "-decode")
-"""Of the names of the files of two phases."""
+"""Suffixes of the files of the two placements for two phases."""
 Document = dict[str, Any]
 
 
@@ -27,7 +27,7 @@ def make_document(
     notes: Sequence[str],
     stem: Path,
 ) -> Document:
-    """Make the report; see ``plan``."""
+    """Make the report that ``plan`` returns."""
     problem, tolerance, winner = backend.problem, backend.tolerance, selection.winner
     reference = problem.device_names[problem.reference_device]
     tolerated = f"outputs may differ from those of {reference} by {tolerance:.2g} relative"
@@ -82,9 +82,8 @@ def describe_winner(
 def count_held(problem: Problem, assignment: IntArray) -> IntArray:
     """(2, n_devices) bytes of weights, and of state such as a key-value cache, on each device.
 
-    A weight that several operators read counts for each of them, and state as at the end of the
-    scenario. Placements of prompts and of tokens, (2, n_units), are compiled separately and share
-    nothing.
+    A weight counts for each operator that reads it, state as at the end of the scenario. The
+    placements of a (2, n_units) pair are compiled separately and share nothing.
     """
     graph, placements = problem.units.graph, np.atleast_2d(assignment)
     held = np.sum([problem.memory_bytes(placement) for placement in placements], axis=0)
@@ -97,7 +96,7 @@ def count_held(problem: Problem, assignment: IntArray) -> IntArray:
 
 
 def check_room(problem: Problem) -> None:
-    """Raise ``UserError`` if the devices together cannot hold the model, or none a unit of it."""
+    """Raise ``UserError`` if the devices cannot hold the model together, or none holds a unit."""
     needed = float(problem.unit_bytes.sum())
     room = float(problem.memory.limits_bytes.sum())
     if needed > room:
@@ -119,15 +118,14 @@ def check_room(problem: Problem) -> None:
 def describe_need(problem: Problem) -> str:
     """``"17.3 MB (weights 16.2 MB, cache 1.1 MB)"``."""
     weights, state = count_held(problem, problem.single(0)).sum(axis=1).tolist()
-    parts = f" (weights {format_bytes(weights)}, cache {format_bytes(state)})"
-    return format_bytes(weights + state) + parts * bool(state)
+    total = format_bytes(weights + state)
+    if not state:
+        return total
+    return f"{total} (weights {format_bytes(weights)}, cache {format_bytes(state)})"
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """Describe by how much the model exceeds each device or pool; nothing if it fits.
-
-    The memory that an integrated device reports is not a limit; the text says so.
-    """
+    """Describe by how much the model exceeds each device or pool, and what devices report."""
     need, names = float(problem.unit_bytes.sum()), problem.device_names
     groups = enumerate(problem.memory.limits_bytes.tolist())
     limits = [
@@ -161,12 +159,12 @@ def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str
 
 
 def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[str, Any]:
-    """Report the bytes on each device under labelled placements, for JSON.
+    """Report the bytes on each device under labelled placements.
 
     Returns:
-        ``devices``: for each its ``name``, ``limit_bytes`` (None without a limit), ``pool`` (of
-        all devices that share the limit, empty for none) and ``reported_bytes`` (by an integrated
-        device, else None); and ``placements``: label -> for each device ``weights`` and ``state``.
+        ``devices``: for each ``name``, ``limit_bytes`` (None without a limit), ``pool`` (of the
+        devices that share the limit, or empty) and ``reported_bytes`` (by an integrated device, or
+        None). ``placements``: for each label, and for each device, ``weights`` and ``state``.
     """
     limits = [limit if np.isfinite(limit) else None for limit in problem.limits_bytes.tolist()]
     return {

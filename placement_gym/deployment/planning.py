@@ -65,7 +65,7 @@ from placement_gym.view.figures import draw_if_possible, draw_placement
 from placement_gym.workloads import find_objective
 
 TYPICAL_SPLITS = 5
-"""Candidates other than single devices, for estimates of time: typical of most problems."""
+"""Number of candidates other than single devices that estimates of time assume."""
 
 
 @suggest_keywords
@@ -90,25 +90,24 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
 ) -> Document:
     """Find the placement to deploy: solve on a profile, measure the candidates, save the fastest.
 
-    Candidates are the solvers' placements, the best prefix and window by the twin, and every
-    single device. If memory is limited, placements that fill devices in order, as other tools and
-    HETERO's ``PIPELINE_PARALLEL`` do, are candidates too, and variants of splits that nearly fill a
-    device, see ``candidates``. The memory that an integrated device reports is not a limit. All
-    candidates that fit are measured together. The plan is the fastest split if it beats every
-    single device that may run the model by more than the noise, otherwise the fastest single
-    device.
+    Candidates are every single device, the solvers' placements, and the best prefix and window by
+    the twin. If memory is limited, also placements that fill devices in order, as other tools and
+    HETERO's ``PIPELINE_PARALLEL`` do, and variants of splits that nearly fill a device. The memory
+    that an integrated device reports is not a limit. All candidates that fit are measured together.
+    The plan is the fastest split if it beats every single device by more than the noise, otherwise
+    the fastest single device.
 
-    With objective ``"throughput"`` candidates are the best contiguous splits by the profile and
-    single devices with their best numbers of streams and requests. Times are those between two
-    results, for several models between two rounds; candidates are then also whole models on their
-    best devices and on those that OpenVINO's AUTO chooses.
+    With objective ``"throughput"`` candidates are single devices, with their best numbers of
+    streams and requests, and the best contiguous splits by the profile; for several models also
+    whole models, in the best assignment and on the devices that OpenVINO's AUTO chooses. Times are
+    those between two results, or two rounds of several models.
 
-    With ``phases`` the fastest placement for the prompt together with the fastest for the tokens,
-    including the transfer of the state, is measured next to the best single placement. Devices hold
-    the weights of both.
+    With ``phases`` the fastest placement for the prompt and the fastest for the tokens are measured
+    together, with the transfer of the state, next to the best single placement. Devices hold the
+    weights of both.
 
-    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, its costs, which a
-    view reads; ``plan-MODEL-report.json``; and a picture.
+    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, its costs for views;
+    ``plan-MODEL-report.json``; and a picture.
 
     Args:
         model, devices, shapes, inputs, scenario, extension, tolerance, objective: As for
@@ -116,8 +115,8 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
         granularity: As for ``gym.make``; a finer one is used if there are fewer than four units.
         constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
         time_limit_s: Time limit of the mixed-integer program.
-        phases: For a model with state: also try one placement for the prompt and another for
-            tokens; ``compile_phases`` runs them.
+        phases: Also try one placement for the prompt and another for tokens, see
+            ``compile_phases``; the model needs state.
         out: Folder for the results.
         export: Folder for an export of the plan for OpenVINO alone; see ``export_placement``.
         refresh: Profile again, even if this machine has a profile.
@@ -125,29 +124,33 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (the content of the file in one
-        line), ``plan`` (the row's label), ``verdict``, ``bound_ms`` of the profile's model,
-        ``wall_s``, ``file``, ``unsaved`` (why files could not be written, and ``file`` is None, or
-        an empty string), ``meanings`` of the candidates' names, ``memory`` (see ``report_memory``)
-        and ``rows``: for each candidate ``label``, ``alone`` (a single device), ``also`` (other
-        candidates that are the same placement), ``predicted_ms``, ``error`` (why it was not
-        measured, or an empty string), ``warning`` (why its measurement decides nothing, or an empty
-        string), and, None where there is an error, ``measured_ms``, ``speedup`` over the fastest
-        feasible single device, ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on
-        each device and ``held_bytes`` that it reports to hold (None if it does not), for a model
-        with state ``prefill_ms`` and ``token_ms``, and for throughput ``requests_per_s``,
-        ``requests`` in flight and ``streams``, of several models also ``models``: of each
-        ``inferences_per_s`` and ``latency_ms``. With ``export`` also ``exported``, the folder. With
-        ``phases`` also ``phases``: ``verdict``, and where two placements were measured ``prefill``
-        and ``decode``, their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``,
-        with ``handover_ms``, and ``plan`` is that row if they win.
+        line), ``plan`` (the row's label), ``verdict``, ``bound_ms`` (a lower bound of predictions),
+        ``wall_s``, ``file``, ``unsaved`` (why files could not be written; ``file`` is then None),
+        ``meanings`` of the candidates' names, ``memory`` (``devices`` with their limits, and
+        ``placements`` with the bytes of weights and state on each device) and ``rows``.
+
+        Of each candidate: ``label``, ``alone`` (a single device), ``also`` (other candidates that
+        are the same placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty
+        string), ``warning`` (why its measurement decides nothing, or an empty string); None with an
+        error: ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise`` and
+        ``n_submodels``; without one also ``memory_bytes`` placed on each device and ``held_bytes``
+        that it reports (None if it does not). For a model with state also ``prefill_ms`` and
+        ``token_ms``; for throughput ``requests_per_s``, ``requests`` in flight, ``streams`` and, of
+        several models, ``models`` with ``inferences_per_s`` and ``latency_ms`` each.
+
+        With ``export`` also ``exported``, the folder. With ``phases`` also ``phases``: a
+        ``verdict``, and if two placements were measured their labels ``prefill`` and ``decode``,
+        ``wins``, and ``files`` if they win. Their row, and the plan if they win, is ``"phases"``,
+        with ``handover_ms``.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
             together cannot hold the model, or ``phases`` does not apply.
         EngineError: No candidate fits and runs.
     """
-    start_s, goal = perf_counter(), find_objective(objective)
-    # Minutes of measuring follow: fail before them if possible.
+    start_s = perf_counter()
+    goal = find_objective(objective)
+    # Fail before minutes of measuring if possible.
     folder = check_output_folder(out)
     if export is not None:
         check_output_folder(export)
@@ -162,18 +165,17 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     with closing(backend), explain_interrupt(backend, quick=True):
         if not quiet:
             print(describe_steps(backend, time_limit_s, refresh), file=sys.stderr, flush=True)
-        # A rough profile suffices to propose candidates, because rounds of measurements compare
-        # these; the verdict is on the fastest split, measured once more without rivals.
+        # A rough profile suffices to propose candidates: rounds of measurements compare them.
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         candidates, bound_ms = propose(backend, costs, time_limit_s, phases, quiet)
         measured, stopped = measure_candidates(backend, candidates, quiet)
         selection = select(backend, measured, stopped, phases, quiet)
         document = make_document(backend, selection, bound_ms, notes, stem)
     document["wall_s"] = perf_counter() - start_s
-    # Keep minutes of measuring if the disk is full: the document says what could not be written.
+    # On a full disk the document still says what was measured.
     with keep_results(document):
         write_files(document, problem, costs, selection)
-    if selection.stopped:  # what was measured until then is saved; the message says so
+    if selection.stopped:  # after the results so far are saved
         raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {selection.stopped}")
     if export is not None and not document["unsaved"]:
         with keep_results(document, "exported"):
@@ -190,8 +192,8 @@ def propose(
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", goal.name))
     with progress_bar(None, "", quiet, description="solving"):
         # Throughput is decided by the busiest device, as requests overlap.
-        propose_best = propose_candidates if goal.serial else propose_pipelines
-        candidates, bound_ms = propose_best(twin, time_limit_s)
+        propose_by_goal = propose_candidates if goal.serial else propose_pipelines
+        candidates, bound_ms = propose_by_goal(twin, time_limit_s)
         show_step("varying splits that nearly fill a device")
         candidates = add_variants(twin, candidates)
         if backend.problem.units.graph.models:
@@ -209,10 +211,11 @@ def select(
     phases: bool,
     quiet: bool,
 ) -> Selection:
-    """Choose among measured candidates; ``stopped`` is that of ``Selection``."""
+    """Choose among measured candidates, and measure the pair for two phases if requested."""
     rows = make_rows(candidates, backend.problem.units.graph.models)
     winner = chosen = find_candidate(candidates, choose(rows))
-    verdict, report = state_plan_verdict(rows, chosen.label), dict[str, Any]()
+    verdict = state_plan_verdict(rows, chosen.label)
+    report: dict[str, Any] = {}
     if phases and not stopped:
         try:
             candidates, report = measure_phases(backend, candidates, chosen, quiet)
@@ -223,10 +226,7 @@ def select(
 
 
 def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool) -> str:
-    """Describe the steps of a plan and their times, estimated from one measurement.
-
-    Progress bars estimate each step while it runs.
-    """
+    """Describe the steps of a plan and their times, estimated from one measurement."""
     once_s, in_a_race_s = time_measurement(backend)
     n = n_measurements(backend.problem, QUICK)
     kept = not refresh and kept_profile(backend, quick=True)
@@ -243,15 +243,14 @@ def describe_steps(backend: MeasuredBackend, time_limit_s: float, refresh: bool)
 
 
 def time_measurement(backend: MeasuredBackend) -> tuple[float, float]:
-    """Time one measurement of the reference device, and its share of a round of a race.
+    """Time a measurement of the reference device, and its part of a round, in s; nan if it fails.
 
-    In seconds; nan if it cannot run.
+    A measurement times itself and the reference; a round times each candidate, less often.
     """
     problem, protocol = backend.problem, backend.protocol
     measured = backend.evaluate_ignoring_limits(problem.single(problem.reference_device))
     if measured.error:
         return nan, nan
-    # A measurement times itself and the reference; a round times each candidate, less often.
     sample_s = measured.measure_s / (2 * protocol.repeats)
     in_a_race_s = measured.compile_s + sample_s * protocol.final_rounds
     return measured.compile_s + measured.measure_s, in_a_race_s
@@ -263,7 +262,7 @@ def say_seconds(seconds: float) -> str:
 
 
 def list_placements(problem: Problem, selection: Selection) -> dict[str, Placement]:
-    """Suffix of a file's name -> placement: the chosen one, and those of two phases if they win.
+    """Map suffixes of file names to placements: the chosen one, and the pair if it wins.
 
     A single device keeps its measured number of streams.
     """
@@ -281,7 +280,7 @@ def list_placements(problem: Problem, selection: Selection) -> dict[str, Placeme
 def write_files(
     document: Document, problem: Problem, costs: CostTable, selection: Selection
 ) -> None:
-    """Write the placements, their costs, the report, and a picture."""
+    """Write the placements, their costs, the report and a picture."""
     file = Path(document["file"])
     with replace_files(make_output_folder(file.parent)) as folder:
         for suffix, placement in list_placements(problem, selection).items():

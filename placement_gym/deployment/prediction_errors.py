@@ -1,4 +1,4 @@
-"""Fidelity of the twin: the same placements, measured and simulated."""
+"""Compare the twin with measurements of the same placements."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from placement_gym.problem.costs import CostTable
 from placement_gym.view.figures import draw_fidelity, draw_if_possible
 
 PLACEMENTS_SEED = 7
-"""Fixed: two reports on one problem measure the same placements."""
+"""Fixed, so reports on one problem measure the same placements."""
 MIN_PLACEMENTS = 6
 """Smallest number of placements for a rank correlation."""
 FASTEST_SHARE = 1 / 3
-"""Share of placements whose order is also compared separately."""
+"""Share of the placements whose ranking is also reported separately."""
 Document = dict[str, Any]
 
 
@@ -69,10 +69,9 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
 ) -> Document:
     """Measure placements with OpenVINO and compare them with predictions of the profiled twin.
 
-    The profile was not fitted to these placements. Both latencies are the median latency of the
-    reference device, measured meanwhile, over the speed-up. So it is no error of the twin if the
-    machine has become slower since it was profiled. ``out`` gets ``fidelity-MODEL.json`` with
-    every placement, and a scatter plot.
+    The profile was not fitted to these placements. Both latencies are relative to the reference
+    device, measured meanwhile, so a machine that has become slower since it was profiled adds no
+    error. ``out`` gets ``fidelity-MODEL.json`` with every placement, and a scatter plot.
 
     Args:
         model, devices, shapes, inputs, scenario, extension, tolerance: As for ``gym.make``.
@@ -83,11 +82,12 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
         quiet: Show no progress.
 
     Returns:
-        ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
-        ``profiled_reference_ms``, ``noise``, ``failed``, ``rows`` of
-        placements with ``measured_ms``, ``predicted_ms``, ``slow_share``; and ``twin`` and
-        ``slow_share``, each with ``spearman``, ``kendall``, ``spearman_fastest_third`` and, for
-        the twin, ``median_error`` and ``largest_error``.
+        ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms`` and
+        ``profiled_reference_ms``, which differ by the machine's drift, ``noise``, ``failed``,
+        ``rows`` of placements with ``measured_ms``, ``predicted_ms`` and ``slow_share`` (of the
+        work on slower devices); and ``twin`` and ``slow_share``, each with ``spearman``,
+        ``kendall``, ``spearman_fastest_third`` and, for the twin, ``median_error`` and
+        ``largest_error``.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, or there
@@ -102,7 +102,6 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
     spec = ModelSpec(model, granularity, "folded", shapes, inputs, scenario, extension)
     backend, notes = build_divisible_backend(spec, devices, quiet=quiet, tolerance=tolerance)
     problem = backend.problem
-    # Placements that the profile was fitted to would flatter it.
     placements = sample_held_out(problem, n_placements)
     if len(placements) < MIN_PLACEMENTS:
         raise UserError(
@@ -110,11 +109,10 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
             f"not fitted to, and rank correlation needs {MIN_PLACEMENTS}: take a larger model"
         )
     with closing(backend), explain_interrupt(backend):
-        # The exact profile, not the quick one of a plan: that is the twin that users simulate with.
+        # The exact profile, which users simulate with, not the quick one of a plan.
         costs = load_or_measure(backend, refresh, quiet)
         measured = measure_placements(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
-    # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
     rows = [
         {
@@ -131,7 +129,6 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
     if len(rows) < MIN_PLACEMENTS:
         reasons = sorted({m.error for m in measured if m.error})
         raise EngineError(f"only {len(rows)} placements could be measured: {'; '.join(reasons)}")
-    # Both references are kept: their distance is how far the machine has drifted since.
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
@@ -148,14 +145,17 @@ def fidelity(  # noqa: D417  keywords as for gym.make share a line
         }
     )
     with keep_results(document):
-        write_fidelity(document, make_output_folder(folder))
+        file = make_output_folder(folder) / f"fidelity-{safe_name(document['model'])}.json"
+        write_json(file, document)
+        if note := draw_if_possible(partial(draw_fidelity, document), file.with_suffix(".png")):
+            warn_user(note)
     return document
 
 
 def measure_placements(
     backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
-    """Measure placements one by one, precisely enough for a ranking; ignore limits."""
+    """Measure placements one by one, precisely enough to rank them; ignore memory limits."""
     measured: list[Measurement] = []
     with (
         progress_bar(len(placements), "placements", quiet, description="measuring") as progress,
@@ -175,7 +175,7 @@ def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
 
 
 def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float:
-    """Return the share of the work on devices that are slower than the fastest."""
+    """Return the share of the work that is not on the fastest device."""
     unit_ms = costs.unit_ms(problem.units)
     fastest = int(unit_ms.sum(axis=0).argmin())
     work = unit_ms[:, fastest]
@@ -183,7 +183,7 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
 
 
 def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Compute how well predictions, and the share of slow work, agree with measurements."""
+    """Compare measurements with predictions, and with the share of slow work."""
     measured, predicted, share = (
         np.array([row[name] for row in rows])
         for name in ("measured_ms", "predicted_ms", "slow_share")
@@ -197,10 +197,7 @@ def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, 
 
 
 def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
-    """Compute rank correlations over all placements, and over the third measured fastest.
-
-    They are 0 if all values are equal.
-    """
+    """Correlate ranks over all placements, and over the fastest third; 0 if all are equal."""
     fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST_SHARE)), 3)]
     correlations = {
         "spearman": spearmanr(measured, predicted),
@@ -208,11 +205,3 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
         "spearman_fastest_third": spearmanr(measured[fastest], predicted[fastest]),
     }
     return {name: float(np.nan_to_num(result.statistic)) for name, result in correlations.items()}
-
-
-def write_fidelity(document: Document, folder: Path) -> None:
-    """Write the report's JSON and its scatter plot."""
-    name = f"fidelity-{safe_name(document['model'])}"
-    write_json(folder / f"{name}.json", document)
-    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
-        warn_user(note)

@@ -46,7 +46,7 @@ def profile(  # noqa: D417  arguments as for gym.make share a line
     quiet: bool = False,
     tolerance: float | None = None,
 ) -> dict[str, Any]:
-    """Measure what operators and transfers cost, and keep the profile.
+    """Measure the costs of operators and transfers, and keep the profile.
 
     Args:
         spec: The model, and the granularity to start with.
@@ -61,7 +61,7 @@ def profile(  # noqa: D417  arguments as for gym.make share a line
     Raises:
         UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
     """
-    # Some minutes of measuring follow: report a file that cannot be written before.
+    # Fail before minutes of measuring if possible.
     file = check_output_file(name_output_file(out, FILE)) if out else None
     backend, _ = build_divisible_backend(spec, devices, quiet=quiet, tolerance=tolerance)
     with closing(backend), explain_interrupt(backend):
@@ -77,7 +77,7 @@ def profile(  # noqa: D417  arguments as for gym.make share a line
 
 
 def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
-    """Summarise a profile for JSON: times of each device alone, and of transfers."""
+    """Summarise a profile for JSON: times of each device alone, its slowest units, and links."""
     unit_ms, names = costs.unit_ms(problem.units), problem.units.names
     slowest = unit_ms.argsort(axis=0)[::-1][:3].T
     return {
@@ -115,16 +115,15 @@ def build_divisible_backend(
     tolerance: float | None = None,
     constraints: Any = None,
 ) -> tuple[MeasuredBackend, list[str]]:
-    """Build a measured backend with at least four units, with a finer granularity if needed.
+    """Build a measured backend with at least four units, at a finer granularity if needed.
 
     A plain chain of layers is one unit under ``"colocated"``, which no placement splits. The notes
-    say how many units there are, and why they are finer than requested; they are also printed to
-    standard error before anything is measured. A problem that cannot be split or profiled is
-    refused.
+    on the units are also printed to standard error, before anything is measured. A problem that
+    cannot be split or profiled raises ``UserError``.
     """
     bound = Constraints.parse(constraints)
     specs = resolve_devices(devices, "measured")
-    check_several([device.name for device in specs])  # before anything waits for the machine
+    check_several([device.name for device in specs])
 
     def build(spec: ModelSpec) -> MeasuredBackend:
         with progress_bar(None, "", quiet, description="reading the model"):
@@ -132,7 +131,6 @@ def build_divisible_backend(
                 spec, specs, protocol=protocol, tolerance=tolerance, constraints=bound
             )
 
-    # Refine until there is something to decide.
     backend, notes = build(spec), []
     while backend.problem.n_units < MIN_USEFUL_UNITS and spec.granularity in FINER:
         few, finer = count_units(backend.problem.units), FINER[spec.granularity]
@@ -148,7 +146,6 @@ def build_divisible_backend(
             f"the data decide the output sizes of {name_first(deciding)}: times and memory are "
             "those of the sample inputs"
         )
-    # Said now, because minutes of measuring follow.
     if not quiet:
         print(f"{make_printable(graph.model)}: {'; '.join(notes)}", file=sys.stderr, flush=True)
     if problem.n_units < 2:

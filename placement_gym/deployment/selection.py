@@ -20,7 +20,7 @@ from placement_gym.backends import (
     judge_row,
 )
 from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.base import EngineError, progress_bar
+from placement_gym.base import EngineError, join_words, progress_bar
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.models import Member
 
@@ -37,12 +37,12 @@ class Selection:
     """The measured candidates of a plan, and the one to save.
 
     Attributes:
-        candidates: All of them, two placements for two phases last.
+        candidates: All of them; the pair for two phases is last.
         chosen: The best candidate with one placement.
-        winner: The candidate to save: ``chosen``, or two placements if these win.
+        winner: The candidate to save: ``chosen``, or the pair if it wins.
         verdict: Whether a split pays, in one sentence.
-        phases: The part of the report on two placements, if they were asked for.
-        stopped: Describes an incomplete selection that the user stopped; otherwise empty.
+        phases: The part of the report on the pair, if it was requested.
+        stopped: Describes the incomplete plan if the user stopped it; otherwise empty.
     """
 
     candidates: Sequence[Candidate]
@@ -58,23 +58,19 @@ def measure_candidates(
 ) -> tuple[list[Candidate], str]:
     """Measure the candidates that fit in a race, and those that may be the plan once more.
 
-    Returns:
-        The candidates with their measurements and errors; and a description of the incomplete
-        plan if the user stopped it after the first round, otherwise an empty string.
-
-    Raises:
-        KeyboardInterrupt: The user stopped it before.
+    Also return a description of the incomplete plan if the user stopped it, otherwise an empty
+    string. An interrupt before the first round is over is raised.
     """
     arms = [replace(one, error=backend.infeasibility(one.assignment)) for one in candidates]
     try:
         measured, stopped = race(backend, arms, quiet)
     except RuntimeError:
-        # One of them does not run: each says so alone, and the others are measured.
+        # One of them does not run: try each alone, then race the others.
         for number, arm in enumerate(arms):
             if not arm.error and (error := backend.evaluate_ignoring_limits(arm.assignment).error):
                 arms[number] = replace(arm, error=f"does not run: {error}")
         measured, stopped = race(backend, arms, quiet)
-    # HETERO may have cut one into more submodels than a constraint allows.
+    # HETERO may have cut a model into more submodels than a constraint allows.
     for number, arm in enumerate(arms):
         if not arm.error:
             error = backend.problem.submodel_error(measured[arm.label].n_submodels)
@@ -87,16 +83,21 @@ def measure_candidates(
     except KeyboardInterrupt:
         stopped = "the plan of one race"
     if stopped:
-        stopped += ", and its fastest split was not measured again"
+        again = [arm.label for arm in ran if finals.finalists[arm.assignment.tobytes()].rechecked]
+        stopped += (
+            f", with only {join_words(again)} measured again"
+            if again
+            else ", and its fastest split was not measured again"
+        )
     return [arm if arm.error else add_measurement(finals, arm) for arm in arms], stopped
 
 
 def race(
     backend: MeasuredBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], str]:
-    """Measure the candidates that have no error together; see ``measure_candidates``.
+    """Measure the candidates without an error together; see ``measure_candidates``.
 
-    All are compared to the first meanwhile: the fastest single device by the twin.
+    Each is compared with the first, the fastest single device by the twin.
     """
     arms = [candidate for candidate in candidates if not candidate.error]
     arms.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
@@ -122,8 +123,7 @@ def show_rounds(
     """Show the rounds of ``backend.remeasure`` in this block; long rounds are fewer.
 
     Yields:
-        A list that grows: rounds that are done, a part of one included, and the measurements by
-        whole ones.
+        A list that grows: the rounds done, with fractions, and the measurements of whole ones.
     """
     protocol = backend.protocol
     rounds: list[tuple[float, Sequence[Measurement]]] = []
@@ -148,7 +148,7 @@ def confirm(
     """Measure the split to save, and any that may be faster, again without rivals.
 
     The fastest of several is partly luck, and a race ends before each is known exactly. A race of
-    two was without rivals already, and counts unless it is doubtful.
+    two had no other rivals: it counts unless it is doubtful.
     """
     doubtful = any(one.measurement.warning for one in finals.finalists.values())
     if finals.best_single is None or (len(candidates) < 3 and not doubtful):
@@ -170,19 +170,19 @@ def find_unconfirmed(finals: Finals) -> Finalist | None:
 
 
 def add_measurement(finals: Finals, candidate: Candidate) -> Candidate:
-    """Add the measurement of a candidate that ran, at the machine's speed in the last race."""
+    """Add a candidate's measurement, scaled to the machine's speed in the last race."""
     measured = finals.finalists[candidate.assignment.tobytes()].measurement
     if finals.best_single is not None:
         alone = finals.backend.problem.single(finals.best_single)
         single = finals.finalists[alone.tobytes()].measurement
         measured = scale(measured, single)
-        # where the single device's time is doubtful, nothing is decided
+        # A doubtful time of the single device decides nothing.
         measured = replace(measured, warning=measured.warning or single.warning)
     return replace(candidate, measured=measured)
 
 
 def scale(measured: Measurement, single: Measurement) -> Measurement:
-    """Scale a measurement to another one of its reference: the machine's speed changes."""
+    """Scale a measurement to a later one of its reference, as the machine's speed changes."""
     factor = single.latency_ms / measured.reference_ms
     models_ms = measured.models_ms
     return replace(
@@ -208,7 +208,7 @@ def find_best_single(candidates: Sequence[Candidate]) -> Candidate | None:
 def make_rows(
     candidates: Sequence[Candidate], models: Sequence[Member] = ()
 ) -> list[dict[str, Any]]:
-    """Make the rows of the report, fastest first: a measurement or an error of each candidate."""
+    """Make the rows of the report, fastest first."""
     compared = find_best_single(candidates) is not None
     rows = [
         {
@@ -247,10 +247,9 @@ def measured_values(
 
 
 def describe_throughput(measurement: Measurement, models: Sequence[Member] = ()) -> dict[str, Any]:
-    """Describe results a second and requests in flight; nothing if latency was measured.
+    """Describe requests per second and in flight; nothing if latency was measured.
 
-    Results of a union are rounds; each of its models has its inferences a second and its median
-    latency from start to result.
+    For a union a request is a round; each model has its own rate and median latency.
     """
     if not measurement.requests:
         return {}

@@ -1,4 +1,4 @@
-"""Parse the devices that a user names into specifications."""
+"""Parse the devices that a user names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 TESTBED_NAME = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
 OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
-"""OpenVINO's names of devices that stand for others."""
+"""OpenVINO's names of devices that combine others."""
 TIGHT_MEMORY_FACTOR = 1.5
-"""Hand-tuned: memory of all devices of a tight test bed together, as a multiple of the weights."""
+"""Total memory of the devices of a tight test bed, as a multiple of the weights. Hand-tuned."""
 DEFAULTS = {
     "simulated": ("cpu+dgpu", ""),
     "measured": (
@@ -38,9 +38,9 @@ DEFAULTS = {
 }
 """Context -> the preset that ``devices=None`` means, and a message that explains it.
 
-A simulation has the same devices on every machine. A measurement uses the devices of the machine,
-or the preset if there is only one. Of two virtual devices of one CPU the faster one alone is the
-optimum: a split can win only if that device lacks the memory for the model.
+A simulation has the same devices on every machine. A measurement uses the machine's devices, or the
+preset if there is only one. A comparison limits the faster of two virtual devices of one CPU, which
+would otherwise always win alone.
 """
 
 
@@ -51,12 +51,12 @@ def resolve_devices(
 
     Args:
         devices: As for ``parse_devices``; None means the default of the context.
-        context: ``"simulated"``; or ``"measured"``: this machine must have the devices, and reports
-            their memory.
+        context: ``"simulated"``, or a key of ``DEFAULTS`` for which this machine must have the
+            devices and reports their memory.
         core: Lists this machine's devices; None makes one.
 
     Raises:
-        UnknownDeviceError: This machine does not have a device; the message lists those it has.
+        UnknownDeviceError: This machine does not have a device.
         UserError: The request is malformed.
     """
     if context == "simulated":
@@ -77,11 +77,9 @@ def resolve_devices(
 
 
 def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, str]:
-    """Choose the meaning of ``devices=None`` in a measured context of ``DEFAULTS``.
+    """Choose the preset, and its explanation, for ``devices=None`` in a measured context.
 
-    Returns:
-        The preset and its explanation; None and an empty string on a machine with several devices,
-        which are all used.
+    On a machine with several devices, which are then all used: None and an empty string.
     """
     if len(available) != 1:
         return None, ""
@@ -90,15 +88,15 @@ def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, 
 
 
 def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
-    """Parse device specifications from names, presets, files or mappings.
+    """Parse device specifications.
 
     Args:
-        devices: A preset's name; a test bed, see ``parse_testbed``; counts, see ``parse_counts``;
-            comma-separated OpenVINO names; the path of a JSON file with a list; or a list of
-            names, dictionaries or ``DeviceSpec``.
+        devices: A preset's name; a test bed, as in ``"cpu-testbed-3"``; counts, as in
+            ``"1cpu+2acc@0.3"``; comma-separated OpenVINO names; the path of a JSON file with a
+            list; or a list of names, dictionaries or ``DeviceSpec``.
 
     Raises:
-        ValueError: No device, a name given twice, or a malformed specification or file.
+        ValueError: No device, a duplicate name, or a malformed specification or file.
     """
     if not isinstance(devices, str):
         return parse_list(devices)
@@ -112,7 +110,7 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
 
 
 def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
-    """Distinct device specifications from a list of names, mappings or specifications."""
+    """Parse a list of names, mappings or specifications of distinct devices."""
     if isinstance(items, str) or not isinstance(items, Sequence):
         raise UserError(f"devices must be a list, not {items!r:.200}")
     if len(items) > MAX_DEVICES:
@@ -120,11 +118,10 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
     check_single(names)
-    strange = [name for name in names if not set("+@%").isdisjoint(name)]
-    if strange:
+    if strange := next((name for name in names if not set("+@%").isdisjoint(name)), ""):
         raise UserError(
-            f"{strange[0]!r} is neither a device nor a preset; the presets are "
-            f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
+            f"{strange!r} is neither a device nor a preset; the presets are "
+            f"{', '.join(sorted(PRESETS))}{suggest(strange, PRESETS)}"
         )
     if not names:
         raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
@@ -137,7 +134,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
 
 
 def check_single(names: Sequence[str]) -> None:
-    """Raise ``UserError`` if a name of OpenVINO stands for several devices."""
+    """Raise ``UserError`` if a name stands for several devices."""
     for place, name in enumerate(names):
         if match := OF_SEVERAL.match(name):
             devices = [name.partition(":")[2], *names[:place], *names[place + 1 :]]
@@ -151,7 +148,7 @@ def check_single(names: Sequence[str]) -> None:
 
 
 def check_pools(specs: Sequence[DeviceSpec]) -> None:
-    """Raise ``UserError`` if devices of one memory pool state different limits of it."""
+    """Raise ``UserError`` if devices state different limits of one memory pool."""
     first: dict[str, DeviceSpec] = {}
     for spec in specs:
         if not spec.memory_pool or not spec.limited:
@@ -177,12 +174,8 @@ def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
 def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
     """Parse ``"cpu-testbed-3"`` or ``"cpu-testbed-3-tight"``; None if the text has another form.
 
-    These are virtual devices of one CPU with one thread each: ``CPU``, ``CPU_2``, ``CPU_3``. The
-    devices of a tight test bed have equal limits and hold 1.5 times the model's weights together,
-    so none of them holds the model.
-
-    Raises:
-        UserError: There are fewer than two devices, or more than an environment takes.
+    The devices ``CPU``, ``CPU_2``, ``CPU_3`` are virtual devices of one CPU with one thread each.
+    Those of a tight test bed have equal limits, 1.5 times the model's weights together.
     """
     match = TESTBED_NAME.fullmatch(text)
     if match is None:
@@ -196,31 +189,31 @@ def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
 
 
 def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
-    """Parse counts of devices, for example ``"1cpu+2acc@0.3"``: 30 % of all memory per accelerator.
+    """Parse counts of devices; None if the text has another form.
 
-    Returns None if the text has another form.
-
-    Raises:
-        ValueError: The counts are zero or too large, or the share is invalid.
+    Each accelerator of ``"1cpu+2acc@0.3"`` holds 30 % of the model's weights.
     """
     match = COUNTS.fullmatch(text)
     if not match:
         return None
-    # By their lengths first, as Python refuses to read numbers of thousands of digits.
-    counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
-    if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
+    # Lengths first: Python refuses to read numbers of thousands of digits.
+    digits = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
+    if max(map(len, digits)) > len(str(MAX_DEVICES)) or sum(map(int, digits)) > MAX_DEVICES:
         raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")
-    if not sum(map(int, counts)):
+    n_hosts, n_accelerators = map(int, digits)
+    if n_hosts + n_accelerators == 0:
         raise UserError(f"{text!r} has no devices: count at least one")
-    share = match["share"]
-    if share is not None and share.count(".") + (share == ".") > 1:
-        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
-    limit = {} if share is None else {"weight_share": float(share)}
-    n_hosts, n_accelerators = map(int, counts)
-    return make_devices(n_hosts, n_accelerators, **limit)
+    if match["share"] is None:
+        return make_devices(n_hosts, n_accelerators)
+    try:
+        share = float(match["share"])
+    except ValueError:
+        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'") from None
+    return make_devices(n_hosts, n_accelerators, weight_share=share)
 
 
 def make_devices(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:
+    """Make hosts, and accelerators with a memory limit."""
     hosts = [DeviceSpec(f"CPU.{i}" if n_hosts > 1 else "CPU") for i in range(n_hosts)]
     names = [f"{ACCELERATOR}.{i}" for i in range(n_accelerators)]
     return (*hosts, *(DeviceSpec(name, **limit) for name in names))

@@ -25,7 +25,7 @@ MAX_THREADS = 4096
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
 ALIASABLE = ("CPU", "GPU")
-"""Kinds of devices whose plugin OpenVINO registers under a second name."""
+"""Kinds of devices whose plugin may have a second name."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,23 @@ class DeviceSpec:
 
     Attributes:
         name: Name in placements, tables and OpenVINO, such as ``"CPU"`` or ``"GPU.0"``.
-        plugin: OpenVINO device whose plugin runs this device, if its name differs. A CPU or GPU
-            under a second name, such as ``"CPU_FAST"``, is a virtual device.
-        precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``; GPUs have no bf16.
+        plugin: OpenVINO device that runs this one, if its name differs. A CPU or GPU under a second
+            name, such as ``"CPU_FAST"``, is a virtual device.
+        precision: Inference precision: ``"f32"``, ``"f16"`` or ``"bf16"``; GPUs have no bf16.
         threads: CPU threads; None means all cores this process may use. GPUs and NPUs have none.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
-        allocation_bytes: Bytes of the largest tensor that the device allocates; None means no
-            limit.
+        allocation_bytes: Bytes of the largest tensor it allocates; None means no limit.
         weight_share: ``memory_bytes`` as a share of the model's weights, between 0 and 1.
-        memory_pool: Name of memory that several devices share, such as ``"host"``: the limit of one
-            of them applies to all together. Empty if the device shares no memory.
-        reported_bytes: Memory that an integrated device reports. It is not a limit, because more
-            may run slowly: a plan reports where it is exceeded, and measures variants near it.
+        memory_pool: Name of memory that several devices share, such as ``"host"``, whose limit
+            applies to all together; empty for none.
+        reported_bytes: Memory that an integrated device reports. It is no limit, because more may
+            run slowly: plans report if it is exceeded, and measure variants near it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
-        roofline: Shipped constants that simulated environments use for the device, a key of
-            ``ROOFLINES`` of ``problem.costs``; the default is its kind's. With a roofline a
-            simulated device may have any name.
+        roofline: Constants for simulations, a key of ``ROOFLINES`` of ``problem.costs``; by default
+            those of its kind. With a roofline a simulated device may have any name.
 
     Raises:
-        ValueError: A field has another type or is out of range, or a virtual device's name cannot
+        ValueError: A field has the wrong type or is out of range, or a virtual device's name cannot
             be registered.
     """
 
@@ -100,7 +98,7 @@ class DeviceSpec:
                 f"{self.name}: only the plugins of {' and '.join(ALIASABLE)} can have a second "
                 f"name, not {self.plugin!r}"
             )
-        # OpenVINO reads what follows a dot as the number of the device, which only GPUs have.
+        # OpenVINO reads the text after a dot as the number of the device, which only GPUs have.
         _, dot, number = self.name.partition(".")
         if self.kind not in self.name or (dot and f".{number}" not in self.plugin):
             raise UserError(
@@ -122,6 +120,7 @@ class DeviceSpec:
 
     @property
     def virtual(self) -> bool:
+        """Whether the device is another one under a second name."""
         return bool(self.plugin) and self.plugin != self.name
 
     @property
@@ -131,15 +130,11 @@ class DeviceSpec:
 
     @property
     def host(self) -> bool:
-        """True if the device computes in the host's memory."""
+        """Whether the device computes in the host's memory."""
         return self.kind == "CPU"
 
     def limit_bytes(self, model_bytes: int) -> float:
-        """Return the bytes of weights that fit, infinite without a limit.
-
-        Args:
-            model_bytes: Bytes of all weights of the model, to which ``weight_share`` refers.
-        """
+        """Return the bytes of a model's weights that fit, infinite without a limit."""
         share = float("inf") if self.weight_share is None else self.weight_share * model_bytes
         return min(share, float("inf") if self.memory_bytes is None else self.memory_bytes)
 
@@ -153,19 +148,19 @@ class DeviceSpec:
                 "ENABLE_CPU_PINNING": False,
             }
         if self.kind == "CPU" and self.precision == "f32":
-            # By default the CPU rounds caches to f16, but only where it fuses attention.
+            # By default the CPU rounds caches to f16, but only if it fuses attention.
             fixed["KV_CACHE_PRECISION"] = "f32"
         # As text: plugins take different types, the GPU's refuses the number 2 as NUM_STREAMS.
         return fixed | {key: write_value(value) for key, value in self.properties.items()}
 
     @property
     def limited(self) -> bool:
-        """True if a limit of the device's memory is stated."""
+        """Whether a limit of the device's memory is stated."""
         return (self.memory_bytes, self.weight_share) != (None, None)
 
     @property
     def streams(self) -> int:
-        """Number of inferences that the device runs at a time; 1 if OpenVINO chooses."""
+        """Number of inferences at a time; 1 if OpenVINO chooses."""
         streams = str(self.compile_properties().get("NUM_STREAMS", 1))
         return max(int(streams), 1) if streams.lstrip("-").isdigit() else 1
 
@@ -176,20 +171,15 @@ class DeviceSpec:
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""
         defaults = DeviceSpec(self.name)
-        values = asdict(self)
         return {
             key: value
-            for key, value in values.items()
+            for key, value in asdict(self).items()
             if key == "name" or value != getattr(defaults, key)
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DeviceSpec:
-        """Read a specification; the inverse of ``to_json``.
-
-        Raises:
-            ValueError: A key is unknown, ``name`` is missing, or a value is wrong.
-        """
+        """Read a specification; the inverse of ``to_json``."""
         keys = [item.name for item in fields(cls)]
         if not isinstance(values, Mapping) or "name" not in values:
             raise UserError(f"a device needs 'name' and takes {keys}, not {values!r:.200}")
@@ -243,17 +233,15 @@ def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
 
 def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
     """Return whether the devices compute in different precisions, or round differently."""
-    return len({identify_precision(spec) for spec in devices}) > 1
-
-
-def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
-    """Return the settings that decide how a device rounds."""
-    settings = [f"{k}={v}" for k, v in spec.properties.items() if PROPERTIES[k].rounds]
-    return spec.precision, *sorted(settings)
+    settings = set()
+    for spec in devices:
+        rounding = [f"{k}={v}" for k, v in spec.properties.items() if PROPERTIES[k].rounds]
+        settings.add((spec.precision, *sorted(rounding)))
+    return len(settings) > 1
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """Return cautions to read before trusting a latency, measured or simulated, on the devices."""
+    """Return cautions about latencies on the devices."""
     cautions = []
     if not measured:
         cautions.append("simulated: no claim about a real device")
@@ -269,20 +257,12 @@ def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> li
 
 
 def identify_device(name: str) -> str:
-    """Return the unique name of a device that has two in OpenVINO: ``"GPU"`` is ``"GPU.0"``.
-
-    OpenVINO lists a single GPU as ``GPU`` and the first of several as ``GPU.0``. It accepts both
-    names and returns either.
-    """
+    """Return a device's unique name: OpenVINO uses both ``GPU`` and ``GPU.0``."""
     return f"{name}.0" if name.startswith("GPU") and "." not in name else name
 
 
 def find_device(names: Sequence[str], answer: str) -> int:
-    """Return the index of the device that an answer of OpenVINO names.
-
-    Raises:
-        ValueError: It is none of ``names``.
-    """
+    """Return the index of the device that OpenVINO names; ``ValueError`` if it is none of them."""
     return [identify_device(name) for name in names].index(identify_device(answer))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
 REGISTERING = Lock()
-"""Protects the look-up and registration of names: several threads compile placements."""
+"""Guards the registration of names, as several threads compile placements."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 ALLOCATION_PROPERTY = "GPU_DEVICE_MAX_ALLOC_MEM_SIZE"
 LARGE_ALLOCATIONS = "GPU_ENABLE_LARGE_ALLOCATIONS"
@@ -35,16 +35,13 @@ ABSENT = (
     "; if it is installed, its driver or your right to use it is missing (docs/how_to/devices.md); "
     "otherwise simulate it with DevicePlacementSim-v0"
 )
-"""Remedy if a GPU or an NPU is not found."""
+"""Remedy if no GPU or NPU is found."""
 
 
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
-    """Raise ``UnknownDeviceError`` if this machine does not have a device.
-
-    Raises:
-        UserError: Two names are one device, as ``GPU`` and ``GPU.0``.
-    """
-    present, name_of = set(map(identify_device, available)), dict[str, str]()
+    """Raise ``UserError`` if this machine lacks a device, or two names mean one device."""
+    present = set(map(identify_device, available))
+    name_of: dict[str, str] = {}
     for spec in specs:
         first_name = name_of.setdefault(identify_device(spec.name), spec.name)
         if first_name != spec.name:
@@ -60,10 +57,10 @@ def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> No
 
 
 def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
-    """Return the specification with the memory that OpenVINO reports.
+    """Return the specification with the memory that OpenVINO reports, unless it states its own.
 
-    The memory of a discrete device is its limit. An integrated GPU or NPU uses the host's memory:
-    it joins the host's pool, and its report is not a limit. Stated values stay.
+    The memory of a discrete device is its limit. An integrated GPU or NPU joins the host's pool,
+    and its report is no limit.
     """
     if spec.virtual:
         return spec
@@ -94,9 +91,9 @@ def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
 
 
 def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
-    """Let the devices in the host's pool share the memory of this machine.
+    """Limit the host's pool to this machine's memory, unless a limit is stated.
 
-    The CPU joins the pool if another device is in it. A stated limit stays.
+    The CPU joins the pool if another device is in it.
     """
     if not any(spec.memory_pool == HOST_POOL for spec in specs):
         return tuple(specs)
@@ -114,7 +111,7 @@ def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
 
 
 def count_host_bytes() -> int | None:
-    """Return the bytes of this machine's memory; None if the system does not report them."""
+    """Return the bytes of this machine's memory; None if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -122,7 +119,7 @@ def count_host_bytes() -> int | None:
 
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
-    """Register virtual devices with a Core, unless it has them already, and load all plugins."""
+    """Register missing virtual devices with a Core, and load all plugins."""
     with REGISTERING:
         for name, library in list_plugins(specs).items():
             if name not in {available.split(".")[0] for available in core.available_devices}:
@@ -138,17 +135,10 @@ def compile_on(
     name: str,
     config: Mapping[str, Any] | None = None,
 ) -> ov.CompiledModel:
-    """Compile a model on a device with its settings.
-
-    Args:
-        core: Has the device.
-        model: The model.
-        spec: The device.
-        name: Name of the model in an error.
-        config: Further compile properties.
+    """Compile a model on a device with its settings, and further compile properties.
 
     Raises:
-        CompileError: OpenVINO refused it.
+        CompileError: OpenVINO refused the model, which the message calls ``name``.
     """
     try:
         return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
@@ -169,11 +159,7 @@ def list_plugins(specs: Sequence[DeviceSpec]) -> dict[str, str]:
 
 
 def load_plugin(core: ov.Core, device: str) -> list[str]:
-    """Load the plugin of a device, which may change the stack of signal handlers.
-
-    Returns:
-        The properties that it supports.
-    """
+    """Load the plugin of a device; return the properties that it supports."""
     with keep_signal_stack():
         return list(core.get_property(device, "SUPPORTED_PROPERTIES"))
 
@@ -186,12 +172,12 @@ class SignalStack(ctypes.Structure):
 
 @contextmanager
 def keep_signal_stack() -> Iterator[None]:
-    """Restore this thread's stack of signal handlers after a block that may change it.
+    """Restore this thread's stack of signal handlers after a block that loads a plugin.
 
-    On processors with AMX, OpenVINO's CPU plugin takes its own stack when it is loaded, and
-    the one before when it is unloaded. Where two plugins are not unloaded in the reverse order of
-    their loading, the thread is left with a stack that has been freed, and Ctrl-C crashes the
-    process. A plugin that finds another stack than its own in the end leaves it alone.
+    On processors with AMX, OpenVINO's CPU plugin sets its own stack when it is loaded, and restores
+    the previous one when it is unloaded. If plugins are unloaded in another order, the thread keeps
+    a stack that has been freed, and Ctrl-C crashes the process. A plugin that no longer finds its
+    own stack leaves it alone.
     """
     if not sys.platform.startswith("linux"):
         yield

@@ -1,4 +1,4 @@
-"""OpenVINO's compile properties that a device may have."""
+"""OpenVINO's compile properties that a device may set."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ BOTH, CPU, GPU, NPU = ("CPU", "GPU"), ("CPU",), ("GPU",), ("NPU",)
 
 
 class Property(NamedTuple):
-    """A property that plugins take, as OpenVINO 2026.4 reports it; none writes or reads a file.
+    """A property of OpenVINO 2026.4 that neither reads nor writes files.
 
     Attributes:
         kinds: The devices that take it.
-        least: Smallest number; most properties are flags, 0 or 1. Text that is no number is taken.
-        most: Largest number.
+        least, most: Range of its numbers; most properties are flags. Words are taken too.
         rounds: Whether it changes results, as the precision does.
     """
 
@@ -67,23 +66,18 @@ PROPERTIES = {
     "VALUE_CACHE_PRECISION": Property(CPU, rounds=True),
 }
 FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
-"""Property -> the field of a device that sets it."""
+"""Property -> field of a device that sets it."""
 
 
 def list_taken(kind: str) -> set[str]:
-    """The properties that devices of a kind take: those of a CPU or GPU are known."""
-    known = kind in BOTH
-    return {name for name, one in PROPERTIES.items() if kind in one.kinds or not known}
+    """The properties that devices of a kind take; all, if that is not known."""
+    return {name for name, one in PROPERTIES.items() if kind in one.kinds or kind not in BOTH}
 
 
 def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:
-    """Raise unless all compile properties of a device are known to be safe.
+    """Raise ``UserError`` unless all compile properties of a device are known and in range.
 
-    Others read or write files, and files of devices may come from strangers.
-
-    Raises:
-        UserError: A property is not in ``PROPERTIES``, devices of this kind do not take it, or its
-            value is neither text nor a number, or out of range.
+    Others may read or write files, and files of devices may come from strangers.
     """
     for key, value in properties.items():
         if key in FIELDS:
@@ -100,26 +94,26 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
             )
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
-        _, smallest, largest, _ = PROPERTIES[key]
+        least, most = PROPERTIES[key].least, PROPERTIES[key].most
         # A word is text that no engine reads as a number.
         is_word = isinstance(value, str) and value[:1].isalpha() and not is_within(value)
-        if not is_word and not is_within(value, smallest, largest):
+        if not is_word and not is_within(value, least, most):
             raise UserError(
-                f"{name}: property {key} must be a word or a number from {smallest} to {largest}, "
+                f"{name}: property {key} must be a word or a number from {least} to {most}, "
                 f"not {value!r:.60}"
             )
 
 
 def write_value(value: str | float) -> str:
-    """Return the text of a property's value, which every plugin reads."""
+    """Return a property's value as text, which every plugin reads."""
     if isinstance(value, bool):
         return "YES" if value else "NO"
     return str(value)
 
 
-def is_within(value: str | float, smallest: float = -inf, largest: float = inf) -> bool:
+def is_within(value: str | float, least: float = -inf, most: float = inf) -> bool:
     """Return whether a value, or the number that it spells, is in a range; NaN is in none."""
     try:
-        return smallest <= float(value) <= largest
+        return least <= float(value) <= most
     except (ValueError, OverflowError):
         return False

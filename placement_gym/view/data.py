@@ -1,4 +1,4 @@
-"""Contents of a page as values that JSON can hold."""
+"""The contents of a page as JSON values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from placement_gym.view.scene import DisplayedPlacement, Scene
 
 Values = dict[str, Any]
 DIGITS, START_DIGITS = 4, 8
-"""Digits of times on the page; starts have more, so that consecutive ones differ."""
+"""Significant digits of times on the page; starts have more, so consecutive ones differ."""
 
 
 def make_view_data(scene: Scene) -> Values:
-    """Make all values that a page shows of some placements; times are in ms, sizes in bytes.
+    """Make the values of a page: columns of units and edges, and placements with their timelines.
 
-    Units and edges are columns; each placement has its devices, submodels and timeline.
+    Times are in ms, sizes in bytes.
     """
     backend = scene.backend
     units = backend.problem.units
@@ -57,10 +57,7 @@ def list_devices(backend: SimulatedBackend) -> list[Values]:
 
 
 def describe_units(backend: SimulatedBackend) -> Values:
-    """Columns of the units: names, types, shapes, weights, times by device, operators.
-
-    The type is that of the operator that a unit is named after, the shape that of its output.
-    """
+    """Columns of the units; types and shapes are those of the operators that name them."""
     units = backend.problem.units
     graph = units.quotient
     type_of = dict(zip(units.graph.names, units.graph.types, strict=True))
@@ -97,10 +94,7 @@ def number_texts(texts: Iterable[str]) -> Values:
 
 
 def describe_edges(backend: SimulatedBackend) -> Values:
-    """Columns of the edges: ends, bytes, and what decides the time of a transfer.
-
-    An edge that no placement can make a transfer, as to a Result, has no bytes.
-    """
+    """Columns of the edges; one that is never a transfer, as to a Result, has no bytes."""
     units = backend.problem.units
     graph, movable = units.quotient, units.graph.movable_tensors
     sizes = backend.costs.transfer_size[units.graph.movable]
@@ -157,7 +151,7 @@ def describe_placement(backend: SimulatedBackend, shown: DisplayedPlacement) -> 
 
 
 def find_runs(units: Units, start: FloatArray, finish: FloatArray) -> Values:
-    """Columns ``unit``, ``start`` and ``ms``: operators of a unit without a pause are one."""
+    """Columns of runs: consecutive operators of a unit without a pause are one run."""
     order = np.lexsort((finish, start, units.of_operator))
     unit, begin, end = units.of_operator[order], start[order], finish[order]
     begins = np.ones(len(unit), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Layout of a graph's units in pictures and pages: layers with few crossings."""
+"""Layout of a graph in layers with few crossings, for pictures and pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from placement_gym.base import FloatArray, IntArray
 from placement_gym.graph import OpGraph, earliest_levels
 
 MAX_BENDS = 20_000
-"""Longer edges of larger graphs run straight."""
+"""Number of bends above which a graph's edges run straight."""
 N_SWEEPS = 8
-"""Passes over the layers, each along the graph and back. Hand-tuned."""
+"""Sweeps along the graph and back. Hand-tuned."""
 N_SMOOTHING_SWEEPS = 4
-"""Last passes, which consider both sides of a layer. Hand-tuned."""
+"""Last sweeps, which consider both sides of a layer. Hand-tuned."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Layout:
     """Layers from left to right, and positions within each layer.
 
     Attributes:
-        layer: (n_units,) layer of each unit; it rises along every edge.
-        position: (n_units,) position within the layer; two units are at least 1 apart.
-        bends: For each edge its positions in the layers between its ends; empty if straight.
+        layer: (n_units,) layers, which rise along every edge.
+        position: (n_units,) positions within the layers, at least 1 apart.
+        bends: Positions of each edge in the layers between its ends; empty if straight.
     """
 
     layer: IntArray
@@ -35,7 +35,7 @@ class Layout:
 def lay_out(graph: OpGraph) -> Layout:
     """Lay a graph out: layers by longest path, positions by repeated averages of neighbours.
 
-    Points where edges pass layers are placed as units are: these edges run around units.
+    Points where edges pass a layer take room as units do, so edges run around units.
     """
     layer = assign_layers(graph)
     source, target = graph.edge_index
@@ -71,14 +71,10 @@ def assign_layers(graph: OpGraph) -> IntArray:
 
 
 def order_layers(layer: IntArray, links: IntArray) -> FloatArray:
-    """(n,) positions within layers that draw the ends of links together.
+    """(n,) positions within layers that draw the ends of (2, n_links) links together.
 
     Sweeps along the graph and back move each point to the mean of its neighbours on one side, as
     in the method of Sugiyama et al. (1981); the last ones to the mean of both sides.
-
-    Args:
-        layer: (n,) layer of each point.
-        links: (2, n_links) points, usually in neighbouring layers.
     """
     n_layers = int(layer.max(initial=0)) + 1
     points = np.split(np.argsort(layer, kind="stable"), np.cumsum(np.bincount(layer))[:-1])
@@ -103,14 +99,14 @@ def order_layers(layer: IntArray, links: IntArray) -> FloatArray:
 
 
 def by_layer(layer: IntArray, near: IntArray, far: IntArray) -> list[tuple[IntArray, IntArray]]:
-    """Both ends of the links, by the layer of the near end."""
+    """The near and far ends of the links, split by the layer of the near end."""
     order = np.argsort(layer[near], kind="stable")
     ends = np.cumsum(np.bincount(layer[near], minlength=int(layer.max(initial=0)) + 1))[:-1]
     return list(zip(np.split(near[order], ends), np.split(far[order], ends), strict=True))
 
 
 def keep_apart(wish: FloatArray) -> FloatArray:
-    """Positions of one layer in the order of the wishes, near them, and at least 1 apart."""
+    """Positions of a layer near the wished ones, in their order and at least 1 apart."""
     order = np.argsort(wish, kind="stable")
     rank = np.arange(len(wish))
     loose = wish[order] - rank

@@ -1,4 +1,4 @@
-"""Files of a scene: one HTML file that needs no network, and a picture."""
+"""The files of a scene: an HTML file that needs no network, and a picture."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SCRIPTS = (
     "read", "state", "texts", "scene", "boxes", "graph", "hints", "timeline", "details", "search",
     "keys", "start",
 )  # fmt: skip
-"""Scripts of the folder ``static``, in the order in which they run."""
+"""Scripts of the folder ``static``, in the order they run."""
 PICTURES = ("png", "svg", "pdf")
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
-"""Stands for a part in the page's template."""
+"""A placeholder in the page's template."""
 
 
 def render_page(data: dict[str, Any]) -> str:
-    """The HTML file of what ``make_view_data`` returns.
+    """Render the values of ``make_view_data`` as an HTML file.
 
-    Nothing that comes from a model or a run can become markup or code: its text is in one block of
-    compressed data, and the page's policy runs only the two scripts written here.
+    No text of a model or a run can become markup or code: all is in one block of compressed data,
+    and the page's policy runs only its own two scripts.
     """
     library = read("d3.min.js")
     script = "\n".join(read(f"{name}.js") for name in SCRIPTS)
@@ -53,19 +53,19 @@ def read(name: str) -> str:
 
 
 def hash_source(script: str) -> str:
-    """The hash by which a content security policy names a script within the page."""
+    """The hash by which a content security policy names an inline script."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def pack(data: object) -> str:
-    """JSON, compressed and in letters that mean nothing in HTML; equal data become equal text."""
+    """Compress JSON to letters that mean nothing in HTML; equal data become equal text."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def check_picture_file(path: str | Path) -> None:
-    """Raise ``UserError`` unless the file's name says what kind of picture it is."""
+    """Raise ``UserError`` unless the file's name ends as a kind of picture."""
     if Path(path).suffix.lstrip(".") not in PICTURES:
         endings = ", ".join(f".{kind}" for kind in PICTURES)
         raise UserError(f"a picture's name ends with one of {endings}, not {str(path)!r}")

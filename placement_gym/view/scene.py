@@ -1,4 +1,4 @@
-"""Scenes: placements of one model, and the backend that simulates them."""
+"""Scenes: placements of a model, and the backend that simulates them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,33 @@ from placement_gym.problem import Placement, PlacementMismatchError
 from placement_gym.problem.costs import parse_schedule
 
 MAX_SHOWN = 400_000
-"""Units times placements on one page; two placements are always shown."""
+"""Most units times placements on a page, which always shows two placements."""
 MAX_PLACEMENTS = 8
-"""Placements on one page. Hand-tuned."""
+"""Most placements on a page. Hand-tuned."""
 
 
 @dataclass(frozen=True)
 class DisplayedPlacement:
-    """One placement of a page: its name there, and (n_units,) device indices."""
+    """A placement on a page.
+
+    Attributes:
+        label: Its name.
+        assignment: (n_units,) device indices.
+        result: Results other than the simulation, as a sentence.
+        measured_ms: Its measured latency, if known.
+        saved: The content of its file in one line; empty without a file.
+    """
 
     label: str
     assignment: IntArray
     result: str = ""
-    """What is known of it besides the simulation, as a sentence."""
     measured_ms: float | None = None
     saved: str = ""
-    """What its file holds, in one line; empty if it is not from a file."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Placements of one model that a page shows, the first one at the beginning."""
+    """Placements that a page shows, beginning with the first."""
 
     backend: SimulatedBackend
     placements: tuple[DisplayedPlacement, ...]
@@ -51,9 +57,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class StatedPlacement:
-    """A placement as its source states it, and the arguments that build its problem.
+    """A ``DisplayedPlacement`` as its source states it, with arguments that build its problem.
 
-    See ``DisplayedPlacement``; the speed-up is over the best single device.
+    The speed-up is over the best single device.
     """
 
     label: str
@@ -66,7 +72,7 @@ class StatedPlacement:
 
 
 def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
-    """Placements of one model, with what simulates them, and the fastest single device if any."""
+    """Make a scene of placements of one model, and the fastest single device, if any."""
     kwargs = stated[0].kwargs
     simulated = build_problem({**kwargs, "granularity": "op"})
     graph = simulated.problem.units.graph
@@ -93,13 +99,13 @@ def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
 
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
-    """Build the simulated problem of arguments of ``gym.make``, of which others are ignored."""
+    """Build the simulated problem of arguments of ``gym.make``."""
     spec = ModelSpec.from_kwargs(kwargs)
     return build_simulated_problem(spec, kwargs.get("devices"), kwargs.get("costs"))
 
 
 def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:
-    """The units of placements that fit the graph; single operators where they differ."""
+    """The units of placements that fit the graph; single operators if they differ."""
     members = placements[0].members
     labels = np.arange(len(graph))
     if all(placement.members == members for placement in placements):
@@ -114,7 +120,7 @@ def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:
 
 
 def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
-    """(n_units,) device indices of a placement of the same operators."""
+    """(n_units,) device indices of a placement."""
     units, names = backend.problem.units, backend.problem.device_names
     index = {name: position for position, name in enumerate(names)}
     unknown = sorted({device.name for device in placement.devices} - set(index))

@@ -1,4 +1,4 @@
-"""A trace of placements for Perfetto."""
+"""Traces of placements for Perfetto."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 from placement_gym.view.data import DIGITS, Values
 
 NS_OF_MS, NS_OF_US = 1_000_000, 1000
-"""Traces count in microseconds; Perfetto in whole nanoseconds."""
+"""Traces are in microseconds, Perfetto computes in whole nanoseconds."""
 
 
 def make_trace(data: Values) -> Values:
-    """The timelines of all placements in Chrome's trace format, which Perfetto opens.
+    """Make a trace in Chrome's format, which Perfetto opens, of ``make_view_data``'s placements.
 
-    A placement is a process, a device or a link one of its threads; bars of a link that overlap
-    are in several threads.
+    A placement is a process, a device or a link one of its threads, or several if bars overlap.
     """
     events = [
         event
@@ -56,9 +55,9 @@ def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
 
 
 def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]:
-    """Starts of a lane's bars, by start, and their lengths, in whole nanoseconds.
+    """Starts and lengths of a lane's sorted bars in whole nanoseconds.
 
-    Each ends before the next one begins: Perfetto drops a bar that overlaps another by a rounding.
+    Each ends before the next begins: Perfetto drops a bar that overlaps another by rounding.
     """
     begins = [round(NS_OF_MS * columns["start"][bar]) for bar in bars]
     lengths = [round(NS_OF_MS * columns["ms"][bar]) for bar in bars]
@@ -94,7 +93,7 @@ def describe_bar(
 
 
 def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
-    """Bars in as few lanes as hold them without overlaps, but for those of rounding, by start."""
+    """Sort bars by start into as few lanes as possible without overlaps, except by rounding."""
     lanes: list[list[int]] = []
     ends: list[float] = []
     for bar in sorted(bars, key=lambda bar: (columns["start"][bar], columns["ms"][bar])):

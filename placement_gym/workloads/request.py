@@ -1,4 +1,4 @@
-"""Requests: the inferences that are timed as one, and what follows from them."""
+"""Requests: inferences that are timed as one."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
 
 
 WITH_STATE = "placement_gym.workloads.with_state:make_scenario"
-"""Makes the request of a model with state, imported where there is one."""
+"""Makes the request of a model with state; imported only for such models."""
 
 
 class Shaped(NamedTuple):
-    """An inference of a request, with the shapes that nodes have in it.
+    """An inference of a request, with its shapes.
 
     Attributes:
-        runs: How often it runs; not at all if it stands for the memory of the largest one.
-        nodes: Nodes by name with their shapes, dynamic where the data decide them; None leaves
-            them as they are.
-        inference: Which one it is of those that ``samples.draw`` returns.
+        runs: Number of runs; 0 if it only states the memory of the largest inference.
+        nodes: Name -> node with shapes, dynamic if the data decide them; None: as in the model.
+        inference: Its index in what ``samples.draw`` returns.
     """
 
     runs: float
@@ -50,15 +49,13 @@ class Shaped(NamedTuple):
 class Request(ABC):
     """The inferences of one request of a model; ``make_request`` chooses the kind.
 
-    Only measurements draw its inputs and run it: see ``samples.draw`` and
-    ``runs.start_inferences``.
+    Measurements draw its inputs by ``samples.draw`` and run it by ``runs.start_inferences``.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have its own placement.
-        separable: Whether it is one inference, on whose values operators can run one by one.
-        parts: Names of the times that it adds to a measurement, in addition to that of the whole.
-        data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
-            them dynamic.
+        separable: Whether it is one inference, whose operators can also run one by one.
+        parts: Names of times that a measurement also has.
+        data_shapes: Sizes of dynamic inputs that are the same in each inference.
         own: The user's inputs.
     """
 
@@ -74,53 +71,46 @@ class Request(ABC):
     def from_model(
         cls, model: ov.Model, scenario: str | None, inputs: InputsArgument | None
     ) -> Self:
-        """The request of a model of this kind with these keywords.
-
-        Raises:
-            UserError: They do not fit the model.
-        """
+        """The request of a model; ``UserError`` if the keywords do not fit it."""
 
     @abstractmethod
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        """The inferences of a request by their shapes.
-
-        Costs are sums over them; memory is that of the last, which may run 0 times.
-        """
+        """The inferences by their shapes: costs are sums over all, memory is that of the last."""
 
     @property
     def n_samples(self) -> int:
-        """Samples on which outputs are compared: all of the user's own, else a generated one."""
+        """Number of samples on which outputs are compared: the user's, or a generated one."""
         return len(self.own.samples) or 1
 
     def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
-        """The median times of ``parts`` in ms, of (n_runs, n_inferences) times."""
+        """Median times of ``parts`` in ms, from (n_runs, n_inferences) times."""
         return {}
 
     def repeat(self, steps: Sequence[list[Input]]) -> Sequence[list[Input]]:
-        """Inputs that each further run sets, an empty list for an inference that keeps them."""
+        """Inputs that each further run sets; none for an inference that keeps them."""
         return steps
 
     def keywords(self) -> dict[str, Any]:
-        """The fields of a ``Placement`` that say what was measured."""
+        """Fields of a ``Placement`` that describe the request."""
         fields = {"data_shapes": dict(self.data_shapes), "inputs": self.own.fingerprint}
         return {name: value for name, value in fields.items() if value}
 
     def list_lines(self) -> list[str]:
-        """Its part of the model's fingerprint: sizes, but not values."""
+        """Its part of the model's fingerprint: sizes without values."""
         return [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
 
     def list_notes(self) -> list[str]:
         """Notes for the user before a measurement."""
-        sizes = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
-        count = len(self.own.samples)
-        samples = f"{count} samples of your own, timed with the first"
-        own = ["inputs of your own" if count == 1 else samples] * bool(count)
-        return [f"measured with {', '.join([*own, *sizes])}"] if own or sizes else []
+        used = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
+        if count := len(self.own.samples):
+            samples = f"{count} samples of your own, timed with the first"
+            used.insert(0, "inputs of your own" if count == 1 else samples)
+        return [f"measured with {', '.join(used)}"] if used else []
 
 
 @dataclass(frozen=True)
 class Inference(Request):
-    """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
+    """One inference; memory is that of the upper bounds of dynamic dimensions."""
 
     @classmethod
     def from_model(
@@ -149,12 +139,7 @@ class Inference(Request):
 def make_request(
     model: ov.Model, scenario: str | None = None, inputs: InputsArgument | None = None
 ) -> Request:
-    """The inferences of one request of a model.
-
-    Args:
-        model: As ``load_model`` returns it.
-        scenario: As for ``gym.make``.
-        inputs: As for ``gym.make``.
+    """The request of a model, as ``load_model`` returns it; other arguments as for ``gym.make``.
 
     Raises:
         UserError: The keywords do not fit the model.

@@ -1,7 +1,4 @@
-"""Runs of a compiled placement: one inference, or several that are timed as one.
-
-A conversation may run under two placements: its prompt under one, and its tokens under the other.
-"""
+"""Runs of a compiled placement, or of one for the prompt and another for the tokens."""
 
 from __future__ import annotations
 
@@ -25,29 +22,31 @@ if TYPE_CHECKING:
 
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
+"""Inputs and outputs of an inference, in the order of the model."""
 Beat = Callable[[str], object]
+"""Called with the name of each step as it begins."""
 FindParts = Callable[[FloatArray], dict[str, float]]
-"""See ``Request.find_parts``."""
+"""Type of ``Request.find_parts``."""
 MAX_TIMES = 1000
-"""Latest runs whose times are kept, as the reference runs for a whole session. Hand-tuned."""
+"""Number of runs whose times are kept: the reference runs for a whole session. Hand-tuned."""
 
 
 class EngineRequest(Protocol):
-    """The part of ``ov.InferRequest`` that inferences use."""
+    """The used part of ``ov.InferRequest``, which ``PhasedRequest`` also has."""
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:
         """The outputs of the last inference."""
 
     def infer(self, inputs: Any = None) -> Any:
-        """Run one inference, with the previous inputs if none are given."""
+        """Run one inference, by default with the previous inputs."""
 
     def reset_state(self) -> None:
         """Forget the state."""
 
 
 class Inferences(ABC):
-    """Inferences that a candidate runs each time it is timed."""
+    """The inferences of a compiled candidate that are timed as one."""
 
     @abstractmethod
     def run(self) -> None:
@@ -55,18 +54,18 @@ class Inferences(ABC):
 
     @abstractmethod
     def outputs(self) -> Outputs:
-        """The outputs of a run, to be compared with those of the reference device."""
+        """The outputs of all samples, for a comparison with the reference device."""
 
     def find_timer(self) -> Callable[[], float] | None:
-        """A function that takes a sample in ms; None if ``run`` is timed."""
+        """A function that takes a sample in ms; None: time ``run``."""
         return None
 
     def parts_ms(self) -> dict[str, float]:
-        """Median latencies of parts of a run since ``forget``, by names as in ``"token_ms"``."""
+        """Median latencies of ``Request.parts`` since ``forget``."""
         return {}
 
     def models_ms(self) -> tuple[float, ...] | None:
-        """Median latencies of the models of a union since ``forget``; None for a single model."""
+        """Median latencies of the models of a union since ``forget``."""
         return None
 
     def forget(self) -> None:
@@ -75,7 +74,7 @@ class Inferences(ABC):
 
 
 class SingleInference(Inferences):
-    """One inference; the inputs, those of the first sample, are set once."""
+    """One inference; the inputs of the first sample are set once."""
 
     def __init__(self, request: EngineRequest, samples: Sequence[Inputs], beat: Beat) -> None:
         self.request, self.beat = request, beat
@@ -87,19 +86,18 @@ class SingleInference(Inferences):
         self.request.infer()
 
     def outputs(self) -> Outputs:
-        """The outputs of every sample, one after another."""
         arrays = read_outputs(self.request)
         for inputs in self.samples[1:]:
             self.beat("an inference")
             self.request.infer(inputs)
             arrays += read_outputs(self.request)
-        if len(self.samples) > 1:  # the first one is what runs again
-            self.request.infer(self.samples[0])
+        if len(self.samples) > 1:
+            self.request.infer(self.samples[0])  # `run` sets no inputs
         return arrays
 
 
 class StepsRun(Inferences):
-    """Several inferences, on a state that is reset before the first one.
+    """Several inferences on a state, which is reset before the first one.
 
     Attributes:
         times: (n_inferences,) ms of each run since ``forget``.
@@ -128,7 +126,6 @@ class StepsRun(Inferences):
         self.times.append(np.diff(ends) * 1e3)
 
     def outputs(self) -> Outputs:
-        """The outputs of every step of every sample, one after another."""
         arrays: Outputs = []
         for steps in self.samples:
             self.request.reset_state()
@@ -147,7 +144,7 @@ class StepsRun(Inferences):
 
 @dataclass(frozen=True)
 class PhasedModel:
-    """A model with state, compiled for its prompts and again for the tokens that follow."""
+    """A model with state, compiled once for the prompt and once for the tokens."""
 
     prefill: ov.CompiledModel
     decode: ov.CompiledModel
@@ -160,13 +157,13 @@ class PhasedModel:
 
 
 class PhasedRequest:
-    """The part of ``ov.InferRequest`` that decoding needs, over two compiled models.
+    """The used part of ``ov.InferRequest``, on two compiled models.
 
-    The first inference after ``reset_state`` runs on the model for prompts. Before the second one
-    its state is copied to the model for tokens, which runs that one and all others.
+    The first inference after ``reset_state`` runs on the model for prompts; then the state is
+    copied to the model for tokens, which runs all others.
 
     Attributes:
-        handover_ms: What copying the state took last.
+        handover_ms: Time of the last copy.
     """
 
     def __init__(self, prefill: ov.InferRequest, decode: ov.InferRequest) -> None:
@@ -175,20 +172,20 @@ class PhasedRequest:
         self.handover_ms = 0.0
 
     def reset_state(self) -> None:
-        """Forget the state; a prompt comes next."""
+        """Forget the state; a prompt is next."""
         self.prefill.reset_state()
         self.decode.reset_state()
         self.current = None
 
     def infer(self, inputs: Mapping[Any, Any] | None = None) -> Any:
-        """Run one inference, as ``ov.InferRequest.infer`` does; returns its outputs."""
+        """Run one inference as ``ov.InferRequest.infer``, and return its outputs."""
         if self.current is self.prefill:
             self.copy_state()
         self.current = self.prefill if self.current is None else self.decode
         return self.current.infer(inputs)
 
     def copy_state(self) -> None:
-        """Copy the state of the prompt to the request that decodes."""
+        """Copy the state of the prompt to the request for tokens."""
         start_s = perf_counter()
         states = {state.name: state.state for state in self.prefill.query_state()}
         for state in self.decode.query_state():
@@ -203,7 +200,7 @@ class PhasedRequest:
 
 
 class PhasedRun(StepsRun):
-    """As ``StepsRun``; copying the state does not count as a token's time."""
+    """A ``StepsRun`` whose copy of the state does not count as a token's time."""
 
     def __init__(
         self,
@@ -232,7 +229,7 @@ class PhasedRun(StepsRun):
 def start_inferences(
     timed: Request, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
 ) -> Inferences:
-    """Run once with the first of these samples, and return what runs again."""
+    """Run a compiled request once with the first sample; the result repeats it."""
     if timed.separable:
         return SingleInference(request, [steps[0] for steps in samples], beat)
     return StepsRun(timed.find_parts, request, samples, beat)

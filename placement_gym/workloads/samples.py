@@ -1,4 +1,4 @@
-"""Generated inputs to measure a model with, valid for the operators that read them."""
+"""Inputs to measure a model with; generated ones are valid for the operators that read them."""
 
 from __future__ import annotations
 
@@ -39,15 +39,11 @@ NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
 
 @singledispatch
 def draw(request: Request, model: ov.Model, number: int = 0) -> list[Inputs]:
-    """(n_inferences,) the inputs of each inference of a sample, the same each time.
+    """(n_inferences,) inputs of each inference of a sample, the same each time.
 
-    That is one inference; kinds of several register their own.
-
-    Args:
-        request: What is timed as one.
-        model: The model.
-        number: Own samples come first; of more they are varied, or without any generated. The
-            first one is timed.
+    Requests of several inferences register their own function. Samples are the user's own, in
+    order, then variations of the first one; without own samples they are generated. Sample 0 is
+    timed.
     """
     samples = request.own.samples
     if not samples:
@@ -58,14 +54,13 @@ def draw(request: Request, model: ov.Model, number: int = 0) -> list[Inputs]:
 
 
 def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:
-    """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
+    """Generate one array per input, the same each time for a seed: floats in [0, 1), masks of ones.
 
-    Integers are what the operators that read them take: indices below their table's size, offsets
-    that do not fall, lengths in full; pixels are below 256, positions count, others are 0 or 1. A
-    random mask could hide every token.
+    Integers suit the operators that read them: indices below their table's size, ascending offsets,
+    full lengths; pixels are below 256, positions count, others are 0 or 1.
 
     Raises:
-        UserError: Only the user can say what an input is; see ``check_inputs``.
+        UserError: An input cannot be generated; see ``check_inputs``.
     """
     rng = np.random.default_rng(seed)
     bound = bind_sizes(model, sizes) if sizes else model
@@ -84,17 +79,13 @@ def sample_input(
     longest: int = 1,
     first: int = 0,
 ) -> Input:
-    """The values of one input; see ``sample_inputs``.
+    """Generate one input; see ``sample_inputs``.
 
-    Args:
-        port: The input.
-        shape: Its shape.
-        rng: Draws them.
-        longest: What an input that is named as lengths has, where no operator says it.
-        first: The first position.
+    ``longest`` is the value of an input that is only named as lengths, ``first`` the position of
+    the first token.
     """
     element_type = port.get_element_type()
-    if is_named(port, MASKS):
+    if is_named(port, MASKS):  # a random mask could hide every token
         return as_input(np.ones(shape), element_type)
     if element_type.is_real():
         return as_input(rng.random(shape), element_type)
@@ -113,7 +104,7 @@ def sample_input(
 def draw_integers(
     meaning: Meaning, shape: tuple[int, ...], element_type: ov.Type, rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Integers of a meaning, as far as their type holds them."""
+    """Draw integers of a meaning within the range of their type."""
     if meaning.kind is Kind.LENGTH:
         return np.full(shape, meaning.limit)
     if meaning.kind is Kind.OFFSET:
@@ -125,14 +116,14 @@ def draw_integers(
 
 
 def check_inputs(request: Request, model: ov.Model) -> None:
-    """Warn of inputs whose integers are guessed, once and by name.
+    """Warn of inputs whose integers are guessed.
 
     Raises:
-        UserError: The values of an input decide what the model computes, such as the number of
-            iterations of a loop: the user has to state them.
+        UserError: An input that the user does not state decides how much the model computes, such
+            as the number of iterations of a loop.
     """
     given = request.own.samples[0] if request.own.samples else ()
-    # What generated integers mean may depend on sizes, as a length in full does.
+    # The meaning of integers may depend on sizes, such as a full length.
     bound = bind_sizes(model, request.data_shapes) if request.separable else model
     guessed = []
     for index, port in enumerate(bound.inputs):
@@ -161,7 +152,7 @@ def explain_count(port: ov.Output, meaning: Meaning) -> UserError:
 
 
 def vary(sample: Sample, seed: int) -> Sample:
-    """Other real numbers in the range of a sample's own, for another request in flight."""
+    """Redraw the real numbers of a sample in their range, for another request in flight."""
     rng = np.random.default_rng(seed)
 
     def redraw(values: NDArray[Any]) -> NDArray[Any]:
@@ -177,7 +168,7 @@ def vary(sample: Sample, seed: int) -> Sample:
 
 
 class Kind(IntEnum):
-    """Kinds of integers; where readers differ, the lowest counts."""
+    """Kinds of integers; if the readers of an input differ, the lowest counts."""
 
     COUNT = 0
     OFFSET = 1
@@ -193,8 +184,8 @@ class Meaning:
 
     Attributes:
         kind: Their kind.
-        limit: Indices and pixels are below it, offsets up to it, lengths equal to it.
-        reader: Description of the operator that says so.
+        limit: Indices and pixels are below it, offsets at most it, lengths equal to it.
+        reader: Describes the operator that reads them.
     """
 
     kind: Kind
@@ -204,17 +195,17 @@ class Meaning:
 
 UNKNOWN = Meaning(Kind.UNKNOWN)
 Limit: TypeAlias = "Callable[[ov.Node], int]"
-"""The limit of a meaning by the operator that reads it; 0 where it is not known."""
+"""The limit by the operator that reads the integers; 0 if unknown."""
 
 
 def constant(node: ov.Node, port: int) -> int:
-    """The value of a constant input; 0 for any other."""
+    """The value of a constant input; 0 for other inputs."""
     source = node.input_value(port).get_node()
     return int(source.data.flat[0]) if source.get_type_name() == "Constant" else 0
 
 
 def size(port: int, pick: Callable[[ov.Shape, ov.Node], int]) -> Limit:
-    """Make a limit that ``pick`` reads from the shape of an operator's input."""
+    """Make a limit that ``pick`` takes from the shape of an operator's input."""
 
     def find(node: ov.Node) -> int:
         shape = node.get_input_partial_shape(port)
@@ -251,7 +242,7 @@ READERS: Mapping[tuple[str, int], tuple[Kind, Limit]] = {
     ),
     ("Loop", 1): (Kind.LENGTH, lambda _: 1),  # whether it begins
 }
-"""Operator and its input -> what the integers of that input are."""
+"""(operator, input) -> kind and limit of its integers."""
 COUNTS: Mapping[str, tuple[int, ...]] = {
     "Loop": (0,),
     "Range": (0, 1, 2),
@@ -267,7 +258,7 @@ COUNTS: Mapping[str, tuple[int, ...]] = {
     "RandomUniform": (0,),
     "NonMaxSuppression": (2,),
 }
-"""Operators whose inputs decide how often they run, or the size of what they compute."""
+"""Operator -> inputs that decide how often it runs, or the size of its output."""
 MOVING = (
     "Convert Reshape Squeeze Unsqueeze Transpose Broadcast Tile Slice StridedSlice Split "
     "VariadicSplit Gather"
@@ -278,13 +269,13 @@ MOVES: Mapping[str, tuple[int, ...]] = {
     "Select": (1, 2),
     **dict.fromkeys(MOVING.split(), (0,)),
 }
-"""Operators that only move integers -> the inputs that they move."""
+"""Operator that only moves integers -> the inputs that it moves."""
 
 
 def find_meaning(port: ov.Output) -> Meaning:
-    """The meaning of the integers of an input, or of any other tensor.
+    """Find the meaning of a tensor's integers.
 
-    They are followed through operators that only move them, and into bodies of control flow.
+    Follow them through operators that only move them, and into the bodies of loops.
     """
     found = [Meaning(Kind.PIXEL, 256) if is_image(port) else UNKNOWN]
     seen, waiting = set(), [port]
@@ -303,7 +294,7 @@ def find_meaning(port: ov.Output) -> Meaning:
 
 
 def is_image(port: ov.Output) -> bool:
-    """Return whether a tensor is one of bytes with one, three or four channels, as images have."""
+    """Return whether a tensor holds bytes in one, three or four channels, as images do."""
     shape = port.get_partial_shape()
     if port.get_element_type().get_type_name() != "u8" or shape.rank.is_dynamic:
         return False
@@ -312,7 +303,7 @@ def is_image(port: ov.Output) -> bool:
 
 
 def read_meaning(node: ov.Node, index: int) -> Meaning | None:
-    """The meaning that an operator gives the integers of its input; None if it takes any."""
+    """Read the meaning of an operator's input; None if it takes any integers."""
     kind, about = node.get_type_name(), f"{node.get_type_name()} {node.get_friendly_name()!r}"
     if index in COUNTS.get(kind, ()):
         return Meaning(Kind.COUNT, 0, about)
@@ -327,7 +318,7 @@ def read_meaning(node: ov.Node, index: int) -> Meaning | None:
 
 
 def count_positions(node: ov.Node, port: int) -> int:
-    """The length of a row of positions, 0, 1, 2, ..., with which lengths are compared, or 0."""
+    """The length of a row of positions, 0, 1, 2, ..., that lengths are compared with, or 0."""
     shape = node.get_input_partial_shape(port)
     source = node.input_value(port).get_node()
     while source.get_type_name() in MOVES and source.get_input_size():
@@ -338,7 +329,7 @@ def count_positions(node: ov.Node, port: int) -> int:
 
 
 def list_inside(node: ov.Node, index: int) -> Iterator[ov.Output]:
-    """The tensors in the body of a loop that an input of it becomes."""
+    """Yield the tensors in the body of a loop that hold one of its inputs."""
     if node.get_type_name() in ("Loop", "TensorIterator"):
         parameters = node.get_function().get_parameters()
         for one in node.get_input_descriptions():

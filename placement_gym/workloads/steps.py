@@ -1,4 +1,4 @@
-"""One step of a model with state: the shapes and the inputs that it has, with so many tokens."""
+"""The shapes and inputs of one step of a model with state."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """One inference of a scenario: the tokens before it, and new ones.
+    """One inference of a scenario.
 
     Attributes:
-        past: Tokens before it.
-        new: Tokens that it reads.
-        grows: Whether the state holds each token: masks then count those of the past as well.
+        past: Number of tokens before it.
+        new: Number of tokens that it reads.
+        grows: Whether the state holds every token, and masks count past ones too.
     """
 
     past: int
@@ -48,12 +48,11 @@ class Step:
 
 
 TRIAL_STEPS = (Step(0, 1536), Step(0, 2048))
-"""Two lengths of an input that other inputs do not have. Hand-tuned: long enough for windows of
-audio."""
+"""Two lengths of an input that no other input has. Hand-tuned: long enough for windows of audio."""
 
 
 def match_state(step: Step, model: ov.Model) -> Step:
-    """The step of a model, whose state may have a fixed size, as in state space models."""
+    """Set ``grows`` of a step: the state has a fixed size in state space models."""
     states = [node for node in model.get_ops() if node.get_type_name() == "ReadValue"]
     shapes = [node.get_output_partial_shape(0) for node in states]
     grows = any(size.is_dynamic for shape in shapes for size in list(shape)[1:])
@@ -61,7 +60,7 @@ def match_state(step: Step, model: ov.Model) -> Step:
 
 
 def tokens_of(port: ov.Output, step: Step) -> range:
-    """The tokens of a conversation for which a step gives an input values."""
+    """The tokens of a conversation that an input describes at a step."""
     if step.grows and is_named(port, GROWING_MASKS):
         return range(step.past + step.new)
     if step.past == 0 and (window := find_window(port)):
@@ -70,10 +69,10 @@ def tokens_of(port: ov.Output, step: Step) -> range:
 
 
 def find_window(port: ov.Output) -> int | None:
-    """The places of a state of fixed size that a prompt fills, which its positions number.
+    """The number of positions that an input has for any prompt; None if it has one for each token.
 
-    Exported state space models clamp positions to the width of their convolution, and take a prompt
-    of any length by this number of positions (``ConvSequenceTransform`` of optimum-intel).
+    Exported state space models clamp positions to the width of their convolution
+    (``ConvSequenceTransform`` of optimum-intel).
     """
     if not is_named(port, POSITIONS):
         return None
@@ -89,12 +88,12 @@ def sample_at_step(
 
 
 def take_step(port: ov.Output, values: NDArray[Any], step: Step, axis: int) -> Input:
-    """The part of an input of a whole conversation that a step takes, along this dimension."""
+    """Take a step's part of an input of a whole conversation, along a dimension."""
     return as_input(np.take(values, tokens_of(port, step), axis), port.get_element_type())
 
 
 def counted_axis(port: ov.Output, sizes: DataShapes) -> int | None:
-    """The dimension of an input that counts the tokens of a step; None if none does."""
+    """The dimension of an input that counts the tokens of a step, if any."""
     shape = port.get_partial_shape()
     if shape.rank.is_dynamic or input_names(port)[0] in sizes:
         return None
@@ -104,18 +103,10 @@ def counted_axis(port: ov.Output, sizes: DataShapes) -> int | None:
 
 
 def input_shape(port: ov.Output, step: Step, sizes: DataShapes) -> tuple[int, ...]:
-    """The shape of an input at a step of a scenario.
+    """The shape of an input at a step, given the sizes of inputs that are the same at each step.
 
-    Dimensions that are not bound have the meaning that exported language models give them: the
-    batch, of one sequence, and after it the tokens; see ``tokens_of``.
-
-    Args:
-        port: The input.
-        step: The step.
-        sizes: Those of inputs that are the same at each step.
-
-    Raises:
-        UserError: Other dimensions are dynamic, or the tokens are not.
+    Dynamic dimensions are those of exported language models: the batch, of one sequence, then the
+    tokens. Others raise ``UserError``.
     """
     shape, name = port.get_partial_shape(), input_names(port)[0]
     if name in sizes:
@@ -136,25 +127,24 @@ def input_shape(port: ov.Output, step: Step, sizes: DataShapes) -> tuple[int, ..
 
 
 def find_fixed_sizes(model: ov.Model, own: OwnInputs) -> dict[str, tuple[int, ...]]:
-    """The sizes of dynamic inputs that are the same at each step, such as what an encoder made.
+    """Find sizes of dynamic inputs that are the same at each step, such as an encoder's output.
 
-    Raises:
-        UserError: They are not known.
+    Unknown ones raise ``UserError``.
     """
     sizes = {}
     fixed = find_fixed(model)
-    if own.stated and not {*own.sizes} <= {input_names(port)[0] for port in fixed}:
+    if own.stated and not {*own.sizes} <= {*fixed}:
         raise SizesError(
             "the model keeps state, so a scenario says how long its inputs are: leave sizes out",
             "the model keeps state, and the placement was made for one without: name that model",
         )
-    for port in fixed:
-        name = input_names(port)[0]
+    ports = {input_names(port)[0]: port for port in model.inputs}
+    for name in fixed:
         if name in own.sizes:
             sizes[name] = tuple(own.sizes[name])
         elif not own.stated:
-            raise ask_length(port)
-    for others in own.other_sizes:  # raises if the model does not take them
+            raise ask_length(ports[name])
+    for others in own.other_sizes:  # raise if the model does not take them
         of_sample = {name: tuple(others.get(name, size)) for name, size in sizes.items()}
         shape_nodes_at_step(model, Step(1, 1), of_sample)
     return sizes
@@ -176,35 +166,34 @@ def ask_length(port: ov.Output) -> UserError:
     )
 
 
-def find_fixed(model: ov.Model) -> list[ov.Output]:
-    """Inputs with a dynamic length that is not that of the model's tokens.
+def find_fixed(model: ov.Model) -> dict[str, tuple[int, ...]]:
+    """Find inputs whose dynamic length is not that of the tokens, and shapes to try them with.
 
-    What an encoder made has its own name, or the model takes it in any length, and its
-    outputs and state have the same shapes.
+    An encoder's output is known by its name; or the model takes it in any length, and its results
+    and state keep their shapes.
     """
     counting = [port for port in model.inputs if counted_axis(port, {}) is not None]
-    fixed = [port for port in counting if is_named(port, ENCODER)]
+    encoded = [port for port in counting if is_named(port, ENCODER)]
     has_decoder_ids = any(is_named(port, TOKENS) for port in counting)
     tokens = (*TOKENS, *GROWING_MASKS, *POSITIONS, *(() if has_decoder_ids else ("input_ids",)))
     unnamed = [port for port in counting if not is_named(port, (*ENCODER, *tokens))]
-    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in fixed}
-    # Each other input is tried with two lengths that no other input has.
+    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in encoded}
+    # Try each other input with two lengths that no other input has.
     for port in unnamed:
         name = input_names(port)[0]
         trials = [{**sizes, name: input_shape(port, length, {})} for length in TRIAL_STEPS]
-        with suppress(UserError):  # it has to be as long as other inputs
+        with suppress(UserError):  # raised if it must be as long as other inputs
             short, long = (
                 find_result_shapes(shape_nodes_at_step(model, Step(1, 5), trial))
                 for trial in trials
             )
             if short == long and all(shape.is_static for shape in short):
-                fixed.append(port)
                 sizes = trials[0]
-    return fixed
+    return sizes
 
 
 def find_result_shapes(nodes: Mapping[str, ov.Node]) -> list[ov.PartialShape]:
-    """The shape of each output and of each state at the end of a step, in topological order."""
+    """The shapes of outputs, and of states at the end of a step, in topological order."""
     return [
         node.get_input_partial_shape(0)
         for node in nodes.values()
@@ -213,12 +202,8 @@ def find_result_shapes(nodes: Mapping[str, ov.Node]) -> list[ov.PartialShape]:
 
 
 def counts_tokens(model: ov.Model) -> bool:
-    """Return whether a model with state reads tokens, or else equal parts of a signal.
-
-    An input counts them, or the state grows.
-    """
-    fixed = find_fixed(model)
-    sizes = {input_names(port)[0]: input_shape(port, TRIAL_STEPS[0], {}) for port in fixed}
+    """Return whether a model with state reads tokens: an input counts them, or the state grows."""
+    sizes = find_fixed(model)
     if any(counted_axis(port, sizes) is not None for port in model.inputs):
         return True
     try:
@@ -237,13 +222,10 @@ def counts_tokens(model: ov.Model) -> bool:
 
 
 def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[str, ov.Node]:
-    """Nodes by name with the static shapes that they have at a step of a scenario.
+    """Map names to nodes with their static shapes at a step of a scenario.
 
-    Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
-    ``Assign``: the state has a length then.
-
-    Raises:
-        UserError: A dimension stays dynamic at the scenario's lengths.
+    In a copy of the model a Parameter replaces each ``ReadValue``, and a Result each ``Assign``,
+    so the state has a length. A dimension that stays dynamic raises ``UserError``.
     """
     import openvino as ov
     from openvino import op
@@ -254,13 +236,11 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     for parameter, port in zip(parameters, clone.inputs, strict=True):
         parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step, sizes))))
     for node in clone.get_ordered_ops():
-        # Shape inference stops at a state, whose length is unknown: a Parameter states it.
         if node.get_type_name() == "ReadValue":
             results += [op.Result(port.get_source_output()) for port in node.inputs()]
             past = op.Parameter(
                 node.get_output_element_type(0), ov.Shape(state_shape(node, step, batch))
             )
-            # Callers look nodes up by the names of the model.
             past.set_friendly_name(node.get_friendly_name())
             node.output(0).replace(past.output(0))
             parameters.append(past)
@@ -281,7 +261,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
 
 
 def state_shape(node: ov.Node, step: Step, batch: int) -> list[int]:
-    """The shape of a state before a step: the first dimension is the batch, others count tokens."""
+    """The shape of a state before a step; the first dimension is the batch, others count tokens."""
     return [
         size.get_length() if size.is_static else (step.past if axis else batch)
         for axis, size in enumerate(node.get_output_partial_shape(0))

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 
 class Scenario(Request):
-    """Several inferences on a state, which are timed as one."""
+    """Several inferences on a state, timed as one."""
 
     separable: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name that makes it again."""
+        """The argument ``scenario`` that makes it."""
 
     @abstractmethod
     def steps(self) -> Sequence[Step]:
         """Every inference."""
 
     def check_lengths(self, model: ov.Model) -> None:
-        """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""
+        """Raise ``UserError`` if the user's arrays of tokens are shorter than the scenario."""
         steps = self.steps()
         for sample in self.own.samples:
             for index, value in sample.items():
@@ -72,10 +72,7 @@ class Scenario(Request):
 
 @draw.register(Scenario)
 def draw_steps(scenario: Scenario, model: ov.Model, number: int = 0) -> list[Inputs]:
-    """See ``samples.draw``; positions are counted, and beams continue themselves.
-
-    Own arrays of tokens are those of the whole scenario, of which each step takes its own.
-    """
+    """See ``samples.draw``; the user's arrays hold the tokens of the whole scenario."""
     rng, sizes = np.random.default_rng(number), scenario.data_shapes
     steps = [match_state(step, model) for step in scenario.steps()]
     samples = scenario.own.samples[number : number + 1] or scenario.own.samples[:1]
@@ -96,7 +93,7 @@ def draw_steps(scenario: Scenario, model: ov.Model, number: int = 0) -> list[Inp
 
 def make_scenario(model: ov.Model, scenario: str | None, inputs: InputsArgument | None) -> Scenario:
     """See ``make_request``."""
-    # A named conversation is one: version 0.3 had no other scenarios.
+    # In version 0.3 every scenario was a conversation.
     named = (scenario or "").startswith("chat")
     kind = Conversation if named or counts_tokens(model) else EqualSteps
     return kind.from_model(model, scenario, inputs)
@@ -104,16 +101,12 @@ def make_scenario(model: ov.Model, scenario: str | None, inputs: InputsArgument 
 
 CHAT = re.compile(r"chat(-(?P<prompt>\d{1,7})-(?P<decoded>\d{1,7}))?")
 PROMPT, DECODED = 64, 16
-"""Lengths of ``"chat"``."""
+"""Numbers of tokens of ``"chat"``."""
 
 
 @dataclass(frozen=True)
 class Conversation(Scenario):
-    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` ones of a token.
-
-    Raises:
-        UserError: One of them is less than 1.
-    """
+    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` single tokens."""
 
     phased: ClassVar[bool] = True
     parts: ClassVar[Sequence[str]] = ("prefill_ms", "token_ms")
@@ -137,11 +130,7 @@ class Conversation(Scenario):
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Read ``"chat"``, or ``"chat-128-32"``: a prompt of 128 tokens, then 32 decoded ones.
-
-        Raises:
-            UserError: It is neither.
-        """
+        """Read ``"chat"``, or ``"chat-128-32"``: a prompt of 128 tokens, then 32 decoded ones."""
         match = CHAT.fullmatch(name) if isinstance(name, str) else None
         if match is None:
             raise UserError(
@@ -155,19 +144,12 @@ class Conversation(Scenario):
         return f"chat-{self.prompt}-{self.decoded}"
 
     def steps(self) -> list[Step]:
-        """Every inference, the prefill first."""
-        return [Step(0, self.prompt), *(Step(past, 1) for past in self.pasts())]
-
-    def pasts(self) -> range:
-        """Tokens that the state holds before each decoded one."""
-        return range(self.prompt, self.prompt + self.decoded)
+        pasts = range(self.prompt, self.prompt + self.decoded)
+        return [Step(0, self.prompt), *(Step(past, 1) for past in pasts)]
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        """See ``Request.list_shapes``.
-
-        Work and sizes grow linearly with the tokens that the state holds, so the decoded tokens
-        cost as much as if one half of them were the first and the other half the last one.
-        """
+        # Work and sizes grow linearly with the state, so the decoded tokens cost as much as if
+        # half of them were the first one, and half the last one.
         steps, half = self.steps(), self.decoded / 2
         shares = ((1.0, 0), (half, 1), (half, self.decoded))
         return [
@@ -185,8 +167,7 @@ class Conversation(Scenario):
 
 STEPS = re.compile(r"steps(-(?P<count>[1-9]\d{0,6}))?")
 COUNT = 16
-"""Steps of ``"steps"``. Hand-tuned: so many that a first one, which may be slower, counts little.
-"""
+"""Steps of ``"steps"``. Hand-tuned: a first one, which may be slower, counts little."""
 
 
 @dataclass(frozen=True)

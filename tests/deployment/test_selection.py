@@ -144,6 +144,27 @@ def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
     assert choose(make_rows([add_measurement(finals, one) for one in found])) == "milp"
 
 
+def test_an_interrupted_confirmation_keeps_the_one_before_and_says_which() -> None:
+    races = iter([(10.0, 8.0, 8.2), (10.0, 9.9)])
+
+    class Interrupted(FakeBackend):
+        """A race; milp again, which is less lucky; Ctrl-C while window is measured again."""
+
+        protocol = QUICK
+
+        def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+            times_ms = next(races, None)
+            if times_ms is None:
+                raise KeyboardInterrupt
+            return [Measurement(ms, 10.0, ms, noise=0.02) for ms in times_ms]
+
+    backend: Any = Interrupted()
+    window = Candidate("window", 1 - SPLIT, 8.5)
+    found, stopped = measure_candidates(backend, [alone(), split(), window], quiet=True)
+    assert stopped == "the plan of one race, with only milp measured again"
+    assert [one.result.latency_ms for one in found] == [10.0, 9.9, 8.2]
+
+
 def test_all_rounds_are_shown_and_of_long_ones_fewer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

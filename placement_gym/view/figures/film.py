@@ -1,4 +1,4 @@
-"""Pixels of one placement after another, as for a video: only what changes is drawn again."""
+"""Placements as pixels, for a video: only changes are drawn again."""
 
 from __future__ import annotations
 
@@ -20,25 +20,22 @@ class Film:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.stage: Backdrop | None = None
+        self.backdrop: Backdrop | None = None
 
     def render(self, assignment: IntArray, title: str) -> UInt8:
-        """(height, width, 3) picture of an (n_units,) assignment, as ``draw_placement`` draws it.
-
-        A title has one line.
-        """
+        """(height, width, 3) picture of ``draw_placement``, under a title of one line."""
         if self.problem.units.quotient.n_edges > MAX_EDGES:
             return render_pixels(draw_large_placement(self.problem, assignment, title))
-        if self.stage is None:
-            self.stage = Backdrop(self.problem, title)
-        return self.stage.render(assignment, title)
+        if self.backdrop is None:
+            self.backdrop = Backdrop(self.problem, title)
+        return self.backdrop.render(assignment, title)
 
 
 class Backdrop:
-    """A picture whose layout is fixed, with room for a title, and its names and key as pixels.
+    """A picture with a fixed layout, and its names and key as pixels.
 
-    These take most of the time, and are above all that changes: they are drawn once, and laid over
-    the units and edges of each placement.
+    Names and key take most of the time: they are drawn once, and laid over the units and edges of
+    each placement.
     """
 
     def __init__(self, problem: Problem, title: str) -> None:
@@ -73,7 +70,7 @@ class Backdrop:
 
 
 def lay_over_white(drawn: UInt8) -> UInt8:
-    """(height, width, 3) pixels of (height, width, 4) ones that may be transparent."""
+    """(height, width, 3) pixels of (height, width, 4) ones on a white ground."""
     pixels = np.full((*drawn.shape[:2], 3), WHITE, dtype=np.uint8)
     visible = np.nonzero(drawn[..., ALPHA])
     colours = drawn[visible].astype(np.uint16)

@@ -1,4 +1,4 @@
-"""Names and key of a placement's picture."""
+"""The names of units and the key in a placement's picture."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
 
 FONT_SIZE = 6.0
 LETTER_IN, LINE_IN = 0.056, 0.1
-"""Size of a letter, including a little room."""
+"""Size of a letter, with a little room."""
 MIN_LETTERS, MAX_LETTERS = 8, 24
 """Letters of a name. Hand-tuned."""
 WIDE_LAYERS_IN, MAX_NAMED_UNITS = 0.33, 40
-"""Distance of layers below which only so many units, those with most work, are named. Hand-tuned.
-"""
+"""If layers are closer, only so many units, with the most work, are named. Hand-tuned."""
 LABEL_BOX = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
-"""Style of the box that keeps lines from running through a name."""
+"""Box that hides lines behind a name."""
 POINTS_PER_INCH = 72.0
-"""The unit of the areas of circles is a square point."""
+"""Areas of circles are in square points."""
 
 LEFT, BOTTOM, RIGHT, TOP = range(4)
 """Columns of boxes."""
 ROW_ENTRIES = 9
-"""Entries of one row of the key. Hand-tuned."""
+"""Entries in a row of the key. Hand-tuned."""
 
 
 def add_names(
     axes: Axes, graph: OpGraph, points: FloatArray, area: FloatArray, column_in: float
 ) -> None:
-    """Write names below circles, those with most work first, unless they would overlap.
+    """Write names below circles, those with the most work first, unless they would overlap.
 
-    The axes and the (n_units, 2) centres are in inches, (n_units,) areas in square points;
-    ``column_in`` is the distance between layers.
+    The axes, the (n_units, 2) points and ``column_in``, the distance of layers, are in inches,
+    (n_units,) areas in square points.
     """
     letters = int(np.clip(column_in / LETTER_IN, MIN_LETTERS, MAX_LETTERS))
     radius = np.sqrt(area) / 2 / POINTS_PER_INCH
@@ -53,6 +52,7 @@ def add_names(
     below = points - np.stack([np.zeros_like(radius), radius], axis=1)
     order = np.argsort(-graph.flops, kind="stable").tolist()
     box_of: dict[int, FloatArray] = {}
+    lengths: dict[int, int] = {}
 
     def try_length(unit: int, length: int) -> None:
         box = find_box(below[unit], len(shorten(graph.names[unit], length)))
@@ -61,7 +61,6 @@ def add_names(
             box_of[unit] = box
             lengths[unit] = length
 
-    lengths: dict[int, int] = {}
     for unit in order[: len(graph) if column_in >= WIDE_LAYERS_IN else MAX_NAMED_UNITS]:
         try_length(unit, letters)
     for unit in [*box_of]:
@@ -79,14 +78,14 @@ def shorten(name: str, letters: int) -> str:
 
 
 def find_box(point: FloatArray, letters: int) -> FloatArray:
-    """Left, bottom, right and top of so many letters below a point."""
+    """(left, bottom, right, top) of a number of letters below a point."""
     x, y = point
     half = letters * LETTER_IN / 2
     return np.array([x - half, y - LINE_IN - 0.02, x + half, y - 0.01])
 
 
 def overlaps(box: FloatArray, others: FloatArray) -> bool:
-    """Return whether a box of left, bottom, right and top overlaps one of (n, 4) others."""
+    """Return whether a box overlaps one of (n, 4) others."""
     is_apart = (
         (others[:, LEFT] >= box[RIGHT])
         | (others[:, RIGHT] <= box[LEFT])
@@ -104,8 +103,8 @@ def add_key(
 ) -> None:
     """Add a legend of colours, areas and lines below a picture.
 
-    Of circles it needs (n_units,) work, and the areas at no work and at most in square points; of
-    lines (n_edges,) bytes, and the width of the widest in points.
+    ``circles`` is (n_units,) work and the areas of none and of the most in square points;
+    ``lines`` is (n_edges,) bytes and the width of the widest in points.
     """
     (flops, areas), (size_bytes, widest) = circles, lines
     entries = [

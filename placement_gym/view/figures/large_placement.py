@@ -1,4 +1,4 @@
-"""A placement of a graph with too many units to draw each: groups of similar depth and device."""
+"""Picture of a placement of a large graph: groups of units of similar depth on a device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ MAX_AREA_PT2, MAX_LINE_PT = 220.0, 4.0
 
 
 def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
-    """Draw one lane per device and at most ``COLUMNS`` columns of similar depth.
+    """Draw a lane for each device and at most ``COLUMNS`` columns of similar depth.
 
     A circle is the units of a column on a device, a line the edges between two circles.
     """
-    # Columns in the place of levels: thousands of levels cannot be distinguished on a page.
     n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
     column = split_into_columns(depth)
     n_levels, n_columns = int(depth.max()) + 1, int(column.max()) + 1
@@ -54,7 +53,7 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
 
 
 def split_into_columns(depth: IntArray) -> IntArray:
-    """(n,) column of each unit: some levels each, or of a graph of few levels a part of one."""
+    """(n,) column of each unit: several levels, or if there are few levels a part of one."""
     n_levels = int(depth.max()) + 1
     if n_levels >= COLUMNS:
         return depth * COLUMNS // n_levels
@@ -71,7 +70,7 @@ def split_into_columns(depth: IntArray) -> IntArray:
 def work_shares(
     problem: Problem, assignment: IntArray, column: IntArray, n_columns: int
 ) -> FloatArray:
-    """(n_columns, n_devices) share of each column's work; a unit without work counts a little."""
+    """(n_columns, n_devices) shares of each column's work; a unit without work counts a little."""
     n_devices = len(problem.devices)
     flops = problem.units.quotient.flops
     work = flops + max(1e-3 * flops.mean(), 1.0)
@@ -82,9 +81,9 @@ def work_shares(
 
 
 def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
-    """Draw a line between two groups, which are (n_units,) column times ``n_devices`` plus device.
+    """Draw lines between groups, wider for more edges.
 
-    It is wider if there are more edges between them.
+    ``group`` is (n_units,) column times the number of devices plus device.
     """
     ends = group[problem.units.quotient.edge_index]
     ends = ends[:, ends[0] != ends[1]]

@@ -1,4 +1,4 @@
-"""A placement drawn on its graph."""
+"""Picture of a placement on its graph."""
 
 from __future__ import annotations
 
@@ -21,27 +21,21 @@ from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 MAX_EDGES = 2_000
 """Larger graphs are drawn in groups of units."""
 MIN_AREA_PT2, MAX_AREA_PT2 = 20.0, 180.0
-"""Areas of units' circles at full scale, in square points. Hand-tuned."""
+"""Areas of circles at full scale, in square points. Hand-tuned."""
 MIN_LINE_PT, MAX_LINE_PT = 0.5, 3.5
-"""Widths of edges in points. Hand-tuned."""
+"""Widths of lines, in points. Hand-tuned."""
 MANY_EDGES = 200
-"""Number of edges above which they are drawn thinner. Hand-tuned."""
+"""Number of edges above which lines are thinner. Hand-tuned."""
 CURVE = np.linspace(0.0, 1.0, 15)
 PAGE_WIDTH_IN, MARGIN_IN = 11.0, 0.35
 
 
 def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
-    """Draw the units of a graph layer by layer, coloured by device.
+    """Draw the units of a graph layer by layer, coloured by an (n_units,) assignment to devices.
 
-    A unit's area grows with its work, an edge's width with its bytes; units are named where there
-    is room. Long graphs continue in more rows, which run to the right and back, and wide layers
-    in more columns; graphs of more than ``MAX_EDGES`` edges are drawn by
-    ``draw_large_placement``.
-
-    Args:
-        problem: Units and devices.
-        assignment: (n_units,) device of each unit.
-        title: Heading of the figure.
+    A unit's area grows with its work, an edge's width with its bytes; units are named if there is
+    room. Long graphs continue in rows that run to the right and back, wide layers in more columns;
+    graphs of more than ``MAX_EDGES`` edges are drawn by ``draw_large_placement``.
     """
     if problem.units.quotient.n_edges > MAX_EDGES:
         return draw_large_placement(problem, assignment, title)
@@ -52,7 +46,7 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
 
 
 class PlacementPicture:
-    """The units of a graph, laid out once in inches and coloured by one placement after another."""
+    """The units of a graph, laid out once in inches, and coloured by placements in turn."""
 
     def __init__(self, problem: Problem) -> None:
         self.graph = graph = problem.units.quotient
@@ -86,7 +80,7 @@ class PlacementPicture:
         return figure, axes
 
     def mark_rows(self, arrangement: Arrangement) -> None:
-        """Point an arrow to the right or left where each of several rows begins."""
+        """Mark the beginning and direction of each of several rows by an arrow."""
         for row, start in enumerate(arrangement.starts if len(arrangement.starts) > 1 else ()):
             x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
             self.axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
@@ -107,7 +101,7 @@ class PlacementPicture:
 
 
 def edge_bytes(graph: OpGraph) -> IntArray:
-    """(n_edges,) bytes of the tensors that each edge's target reads from its source."""
+    """(n_edges,) bytes of the tensors that each edge carries."""
     tensor, reader = graph.tensors.readings()
     edge = graph.find_edges(graph.tensors.source[tensor], reader)
     total = np.bincount(edge, graph.tensors.size_bytes[tensor], graph.n_edges)
@@ -115,7 +109,7 @@ def edge_bytes(graph: OpGraph) -> IntArray:
 
 
 def draw_edges(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
-    """(k, 2) points of each edge's line, around the units of layers in between."""
+    """(k, 2) points of each edge's line, around the units in between."""
     points, rows, curves = arrangement.points, arrangement.row, []
     for edge, ends in enumerate(graph.edge_index.T.tolist()):
         stops = np.insert(points[ends], 1, arrangement.bends[edge], axis=0)
@@ -134,7 +128,7 @@ def find_widths(size_bytes: IntArray, scale: float) -> FloatArray:
 
 
 def join(begin: tuple[FloatArray, int], end: tuple[FloatArray, int]) -> FloatArray:
-    """(len(CURVE), 2) points of a curve between two points, along the rows that these are in."""
+    """(len(CURVE), 2) points of a curve between two points, along their rows."""
     (start, first), (stop, last) = begin, end
     ahead = abs(stop[0] - start[0]) / 2 if first == last else 0.6 * COLUMN_IN
     if first == last and ahead < 1e-6:
@@ -152,13 +146,13 @@ def join(begin: tuple[FloatArray, int], end: tuple[FloatArray, int]) -> FloatArr
 
 
 COLUMN_IN, LANE_IN = 0.8, 0.4
-"""Distance of layers and of units in a layer, where there is room for it."""
+"""Distances of layers, and of units in a layer, at full scale."""
 PAGE_IN = (10.4, 7.5)
-"""Width and height that a picture should not exceed."""
+"""Largest width and height of a picture."""
 ROW_GAP = 1.6
-"""Distance of two rows, in lanes. Hand-tuned."""
+"""Distance of rows, in lanes. Hand-tuned."""
 MAX_ROWS, MAX_FOLDS = 60, 40
-"""Rows of layers, and columns of a tall layer, that are tried, at most. Hand-tuned."""
+"""Most rows of layers, and most columns of a tall layer, that are tried. Hand-tuned."""
 FEW_LAYERS = 12
 """Graphs of fewer layers may fold tall ones into several columns."""
 
@@ -170,9 +164,9 @@ class Arrangement:
     Attributes:
         points: (n_units, 2) units.
         row: (n_units,) row of each unit; rows run to the right and back.
-        bends: For each edge (k, 2) points that it passes.
-        bend_rows: For each edge (k,) rows of these points.
-        starts: (n_rows, 2) where the rows begin.
+        bends: (k, 2) points that each edge passes.
+        bend_rows: (k,) rows of these points, for each edge.
+        starts: (n_rows, 2) beginnings of the rows.
         scale: Distances as a share of ``COLUMN_IN`` and ``LANE_IN``.
     """
 
@@ -185,7 +179,7 @@ class Arrangement:
 
 
 def arrange(graph: OpGraph) -> Arrangement:
-    """Lay a graph out in the rows, or with the folded layers, that a page shows largest."""
+    """Lay a graph out in rows, or with folded layers, whichever a page shows largest."""
     layout = lay_out(graph)
     n_layers = int(layout.layer.max(initial=0)) + 1
     lengths = {-(-n_layers // n_rows) for n_rows in range(1, min(n_layers, MAX_ROWS) + 1)}
@@ -198,7 +192,7 @@ def arrange(graph: OpGraph) -> Arrangement:
 
 
 def arrange_rows(graph: OpGraph, layout: Layout, per_row: int) -> Arrangement:
-    """Rows of ``per_row`` layers, which run to the right and back."""
+    """Arrange rows of ``per_row`` layers, which run to the right and back."""
     spans = np.array([len(bends) for bends in layout.bends], dtype=np.int64)
     offsets = np.cumsum(spans) - spans
     first = np.repeat(layout.layer[graph.edge_index[0]] + 1 - offsets, spans)
@@ -228,7 +222,7 @@ def arrange_rows(graph: OpGraph, layout: Layout, per_row: int) -> Arrangement:
 
 
 def list_lanes(layout: Layout) -> list[int]:
-    """Heights at which to fold the layers of a graph that has few."""
+    """Heights at which to fold tall layers; none for graphs of many layers."""
     counts = np.bincount(layout.layer)
     if len(counts) >= FEW_LAYERS:
         return []
@@ -237,7 +231,7 @@ def list_lanes(layout: Layout) -> list[int]:
 
 
 def fold_layers(graph: OpGraph, layout: Layout, lanes: int) -> Arrangement:
-    """One row, whose layers are as many columns of ``lanes`` units as they need."""
+    """Arrange one row, whose layers fold into columns of ``lanes`` units."""
     n = len(graph)
     counts = np.bincount(layout.layer)
     columns = -(-counts // lanes)
@@ -257,7 +251,7 @@ def fold_layers(graph: OpGraph, layout: Layout, lanes: int) -> Arrangement:
 
 
 def scale_to_page(places: FloatArray) -> tuple[FloatArray, float]:
-    """(n, 2) points in inches of (n, 2) columns and, upwards, lanes; and their scale."""
+    """Scale (n, 2) columns and lanes, upwards, to inches; also return the scale."""
     distances = np.array([COLUMN_IN, LANE_IN])
     wide, tall = np.ptp(places, axis=0) * distances
     scale = min(1.0, PAGE_IN[0] / max(wide, COLUMN_IN), PAGE_IN[1] / max(tall, LANE_IN))

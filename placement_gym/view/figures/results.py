@@ -1,4 +1,4 @@
-"""Results as figures: agents side by side, searches, and the simulated twin."""
+"""Figures of comparisons, searches, and the fidelity of the twin."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from placement_gym.base import escape_figure_text, format_ms, interval
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
 MAX_LINES = 8
-"""Lines of a figure. Hand-tuned."""
+"""Lines of a figure with a colour. Hand-tuned."""
 REST = "the others"
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = "osD^vPX*"
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
-"""Extent of losses that are shown: relative to the largest gain, and at least."""
+"""Largest loss shown, relative to the largest gain, and its smallest value. Hand-tuned."""
 MAX_PLAIN_RANGE = 2e3
-"""Ratio of an axis's ends up to which it has numbers between powers of ten. Hand-tuned."""
-LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
+"""Ratio of an axis's ends up to which it is numbered between powers of ten. Hand-tuned."""
+WON, OTHER, INK = COLOURS[2], COLOURS[0], COLOURS[7]
+"""Colours of bars that beat the best single device, of other bars, and of points and lines."""
+LIMIT_DASHES: dict[str, Any] = {"color": INK, "ls": ":", "lw": 1.2}
 
 
 def choose_looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Arguments of ``plot`` for each label: a colour of its own for the first eight, then grey."""
+    """Arguments of ``plot`` for each label: colours for the first eight, grey for the others."""
     looks = {
         label: {
             "label": escape_figure_text(label),
@@ -46,7 +48,7 @@ def choose_looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
-    """Name the lines of one part of a figure next to it, those of one name once."""
+    """Add a legend next to the axes; a name that several lines share appears once."""
     handles, names = axes.get_legend_handles_labels()
     first = {name: handles[names.index(name)] for name in names}
     figure.legend([*first.values()], [*first], loc="outside right upper", frameon=False, fontsize=8)
@@ -58,16 +60,16 @@ def draw_comparison(
     limits: Mapping[str, float] | None = None,
     over_reference: bool = False,
 ) -> Figure:
-    """Speed-up of each agent's finalist over the best single device, with its uncertainty.
+    """Draw the speed-up of each agent's finalist over the best single device, and its uncertainty.
 
-    Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it is
-    compared with. Large losses are cut, or gains could not be seen next to them.
+    A speed-up was measured in one interleaved run with its single device, so latencies of several
+    runs are not compared. Large losses are cut, so gains stay readable.
 
     Args:
         rows: Result rows; those without a latency are left out.
         title: Heading of the figure.
-        limits: Name -> speed-up over the same of what no placement exceeds, as of the optimum.
-        over_reference: Whether bars are relative to the reference device, its limit ignored.
+        limits: Name -> speed-up that no placement exceeds, such as the optimum's.
+        over_reference: Whether speed-ups are over the reference device, its limit ignored.
     """
     key = "speedup" if over_reference else "speedup_vs_best_single"
     base = "the reference device, its limit ignored" if over_reference else "the best single device"
@@ -80,52 +82,56 @@ def draw_comparison(
     speedup = np.array([row[key] for row in measured])
     ends = np.array([interval(row[key], row["noise"]) for row in measured]).reshape(-1, 2)
     won = [not over_reference and row["beats_best_single"] == "yes" for row in measured]
-    colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
-    # The axis holds every gain and limit, but of losses only as much as leaves gains readable.
+    # The axis holds every gain and limit, and losses as far as gains stay readable.
     furthest = max([1.0, *ends[:, 1], *(limits or {}).values()])
     span = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
     lower = min(1.0, float(ends[:, 0].min())) - 0.06 * span
     nearest = max(0.0, 1.0 - span, lower)
     room = max(furthest - nearest, SMALLEST_LOSS / 2)
+    colours = [WON if yes else OTHER for yes in won]
     axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
-    # What is cut off gets an arrow at the edge instead of a point.
+    # A point that is cut off becomes an arrow at the edge.
     inside = speedup >= nearest
-    axes.plot(speedup[inside], position[inside], "o", ms=4, color=COLOURS[7])
-    axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=COLOURS[7])
-    axes.errorbar(
-        speedup, position, xerr=np.abs(ends.T - speedup), fmt="none", ecolor=COLOURS[7], capsize=3
-    )
-    axes.axvline(1.0, color=COLOURS[7], lw=1.2)
+    axes.plot(speedup[inside], position[inside], "o", ms=4, color=INK)
+    axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=INK)
+    errors = np.abs(ends.T - speedup)
+    axes.errorbar(speedup, position, xerr=errors, fmt="none", ecolor=INK, capsize=3)
+    axes.axvline(1.0, color=INK, lw=1.2)
     above = axes.get_xaxis_transform()
     for name, value in (limits or {}).items():
         axes.axvline(value, **LIMIT_DASHES)
         axes.text(value, 1.01, name, transform=above, size=8, ha="center", va="bottom")
-    # Figures at the right edge, where no bar covers them.
+    # Numbers at the right edge, where no bar covers them.
     at_edge = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
         text = f"{row[key]:.3f} x, {format_ms(row['latency_ms'])} ms"
         axes.text(1.01, place, text, transform=at_edge, va="center", size=8)
-    axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(
+        yticks=position,
+        yticklabels=[escape_figure_text(row["label"]) for row in measured],
         xlabel=f"speed-up over {base} (1)",
         xlim=(nearest, furthest + 0.05 * room),
         ylim=(len(measured) - 0.4, -0.6),
     )
-    pad = 16 if limits else None
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=pad, wrap=True)
-    axes.spines[["top", "right"]].set_visible(False)
+    frame(axes, title, pad=16 if limits else None)
     if any(won):
-        kinds = {"beats the best single device": COLOURS[2]}
+        kinds = {"beats the best single device": WON}
         if sum(row[key] > 1.0 for row in measured) > sum(won):
-            kinds["could not be decided"] = COLOURS[0]
-        key_of_colours = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
+            kinds["could not be decided"] = OTHER
+        patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
         spot: dict[str, Any] = {"loc": "outside lower right", "ncols": 2}
-        figure.legend(handles=key_of_colours, **spot, frameon=False, fontsize=8)
+        figure.legend(handles=patches, **spot, frameon=False, fontsize=8)
     return figure
 
 
+def frame(axes: Axes, title: str, pad: float | None = None) -> None:
+    """Write a title above the axes, and hide the lines at the top and on the right."""
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=pad, wrap=True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def number_axis(axes: Axes) -> None:
-    """Plain numbers on a logarithmic axis."""
+    """Write plain numbers on a logarithmic axis."""
     low, high = axes.get_xlim()
     few = high <= MAX_PLAIN_RANGE * low
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
@@ -136,9 +142,9 @@ def number_axis(axes: Axes) -> None:
 def draw_best_so_far(
     rows: Sequence[dict[str, Any]], title: str, limits: Mapping[str, float] | None = None
 ) -> Figure:
-    """The best speed-up over the reference that each search had seen, by evaluations.
+    """Draw the best speed-up over the reference that each search had found, by evaluations.
 
-    Rows come the most important first; limits are speed-ups to compare with, as of the optimum.
+    The most important rows come first; limits are speed-ups to compare with, such as the optimum's.
     """
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.add_subplot()
@@ -155,20 +161,19 @@ def draw_best_so_far(
         axes.text(1.0, value, f" {name}", transform=at_edge, size=8, va="center")
     axes.set(xlabel="evaluations", ylabel="best speed-up seen so far", xscale="log")
     number_axis(axes)
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", wrap=True)
-    axes.spines[["top", "right"]].set_visible(False)
+    frame(axes, title)
     add_legend(figure, axes)
     return figure
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
-    """Predicted over measured latency of ``fidelity``, and the share of slow work."""
+    """Draw predicted and measured latencies of ``fidelity``, and the share of slow work."""
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes, plain = figure.subplots(1, 2)
     rows, twin, share = document["rows"], document["twin"], document["slow_share"]
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
-    # Equal scales of both axes: the diagonal is a perfect prediction.
+    # Both axes have equal scales: the diagonal is a perfect prediction.
     both = np.concatenate([measured, predicted])
     ends = [both.min() * 0.95, both.max() * 1.05]
     axes.plot(ends, ends, color=WITHIN, lw=1, zorder=0)
@@ -182,7 +187,7 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         fontsize=10,
         loc="left",
     )
-    # Next to it what no twin is needed for: a prediction has to agree better than this.
+    # Next to it a predictor without a twin, which the twin has to beat.
     plain.plot(measured, [row["slow_share"] for row in rows], "o", ms=4, color=COLOURS[1])
     plain.set(xlabel="measured, ms", ylabel="share of work on slower devices", ylim=(-0.03, 1.03))
     plain.set_title(

@@ -1,4 +1,4 @@
-"""Style of all figures: their colours, and the settings of the files."""
+"""Colours and files of all figures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ COLOURS = (
     *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222"),
     *("#99ddff", "#ffaabb", "#aaaa00", "#dddddd", "#ee8866", "#004488", "#bbcc33", "#997700"),
 )
-"""One colour per device or agent, in the order they are listed."""
+"""Colours of devices or agents, in their order."""
 WITHIN, CROSSING = "#bbbbbb", "#000000"
-"""Edges within one device, and edges that change device."""
+"""Colours of edges within a device, and between devices."""
 GROUND = "#ffffff"
 TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "placement_gym"}
-"""Vector files hold letters, not their outlines; the same figure makes the same file."""
+"""Vector files hold letters, not outlines; equal figures make equal files."""
 
 
 def save(figure: Figure, path: Path, follow: bool = False) -> None:
-    """Write a figure as PNG, SVG or PDF, as the path ends; a failure leaves the earlier file."""
+    """Write a figure as PNG, SVG or PDF, by the path's ending; a failure keeps an earlier file."""
     stamp = {"Date": None} if path.suffix == ".svg" else None
     with (
         replace_file(path, follow) as temporary,
@@ -47,11 +47,11 @@ def render_pixels(figure: Figure) -> UInt8:
 
 
 def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:
-    """Draw a figure and write it; a note if that failed, as a picture must not cost a result."""
+    """Draw and write a figure; return a note if that failed, since results matter more."""
     try:
         save(draw(), path)
     except Exception as error:
-        with suppress(OSError):  # an earlier picture is of other results
+        with suppress(OSError):  # an earlier picture shows other results
             path.unlink()
         return f"{path.name} could not be drawn: {error}"
     return ""

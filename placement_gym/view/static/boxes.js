@@ -21,7 +21,7 @@ function paintBox(context, node, scale, grouped, ring) {
   if (ring !== null) paintRing(context, left, top, Math.max(3, 2.5 / scale), ring);
 }
 
-// Type and name, or number of units and time; from afar the first alone, as long as it can be read.
+// Type and name, or number of units and time; from afar only the first, while it is legible.
 function paintLabels(context, node, scale, grouped, ink) {
   const near = scale * 11 > 6.5;
   if (!near && scale * BOX.height < 9) return;

@@ -85,7 +85,7 @@ const details = (() => {
     showTensors("Is read by", neighbours.out[unit], (e) => edges.target[e]);
   }
 
-  // A list of many is closed at first, and made when it is opened.
+  // A long list is closed at first, and made when it opens.
   function showOperators(unit) {
     const mine = operatorsOf(unit);
     if (mine.length === 0) {

@@ -2,12 +2,12 @@
 const graph = (() => {
   const canvas = document.querySelector("#graph canvas");
   const context = canvas.getContext("2d");
-  const EDGE = 6; // of the window, which stays free at any scale
+  const EDGE = 6; // pixels of the window that stay free
   let view = d3.zoomIdentity;
   let scene = null;
   let hovered = null;
   let outlines = [];
-  let fitted = null; // the size of the window that the graph was fitted to
+  let fitted = null; // size of the window that the graph was fitted to
   const backdrop = document.createElement("canvas"); // outlines and links, which change seldom
   let painted = null; // what the backdrop shows
 
@@ -265,7 +265,7 @@ const graph = (() => {
     return new Set(Array.from(numbers, (number) => scene.nodes[number]));
   }
 
-  // Bring the selection into the window, and, if wanted, so near that its label can be read.
+  // Bring the selection into the window, if requested so near that its label is legible.
   function reveal(readably) {
     const node = selectedNode();
     if (node === null) return;

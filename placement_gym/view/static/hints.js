@@ -1,4 +1,4 @@
-// What is said of a unit next to the pointer, and where.
+// The hint about a unit next to the pointer.
 function showLayers(members) {
   const layers = d3.extent(members, (u) => units.layer[u]);
   change({ layers, unit: state.unit, group: null });

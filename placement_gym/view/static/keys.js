@@ -3,7 +3,7 @@ const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], 
 const CLOSER = { "+": 1.5, "=": 1.5, w: 1.5, "-": 1 / 1.5, s: 1 / 1.5 };
 const ALONG = { ArrowLeft: 0.2, a: 0.2, ArrowRight: -0.2, d: -0.2 };
 
-// The node that comes next in a direction: near, and not far to the side of it.
+// The next node in a direction: near, and not far to the side.
 function nodeBeside(from, [across, down]) {
   const cost = (node) => {
     const [x, y] = [(node.x - from.x) / COLUMN, (node.y - from.y) / LANE];
@@ -42,7 +42,7 @@ function moveInPage(event) {
   return true;
 }
 
-// The selection first, then the layers that were opened.
+// Leave the selection first, then the opened layers.
 function leave() {
   if (state.unit >= 0 || state.group !== null) change({ unit: -1, group: null });
   else if (!showsAllLayers()) change({ layers: [0, lastLayer] });

@@ -1,5 +1,5 @@
 "use strict";
-// The page's data, which are compressed.
+// Read the compressed data of the page.
 const NEEDED = "Chrome 89, Edge 89, Firefox 113, Safari 16.4 or later";
 
 async function readData() {

@@ -1,14 +1,14 @@
-// What the graph draws: units, or groups of units where there are too many, and the links between.
+// The contents of the graph: units, or groups of units if there are too many, and links.
 const MOST_UNITS = 3000;
 const MOST_COLUMNS = 40; // of groups
 const COLUMNS_OF_PHONE = 12; // so few that groups have room for their labels
-const PHONE = 600; // pixels that are wider than a phone
+const PHONE = 600; // pixels; wider windows are no phones
 const COLUMN = 150;
 const LANE = 46;
 const BOX = { width: 116, height: 30 };
 const ROW_GAP = 2.2;
-const MANY_LINKS = 400; // more of them are thinner
-const MOST_STRETCH = 1.7; // of the gaps, where the window has room
+const MANY_LINKS = 400; // more links are thinner
+const MOST_STRETCH = 1.7; // of the gaps, if the window has room
 
 function makeScene(width, height) {
   const [from, to] = state.layers;
@@ -90,7 +90,7 @@ function sceneOfGroups(inside, width, height) {
 }
 
 // Layers run from left to right, then back from right to left in the next row; a few tall layers
-// are folded. The numbers of rows and folds are those that fill the window best.
+// are folded. The numbers of rows and folds fill the window best.
 function wrap(points, bends, width, height) {
   const nLayers = (d3.max(points, ([layer]) => layer) ?? 0) + 1;
   const low = new Array(nLayers).fill(Infinity);

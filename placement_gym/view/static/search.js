@@ -3,16 +3,16 @@ const MOST_MATCHES = 40; // in the list
 const search = (() => {
   const input = document.getElementById("search");
   const list = document.getElementById("matches");
-  let names = null; // in small letters, with the types
+  let names = null; // in lower case, with the types
   let last = { query: "", found: [] };
-  let at = 0; // which match is marked
+  let at = 0; // index of the marked match
 
   function listNames() {
     names ??= units.name.map((name, u) => `${name} ${typeOf(u)}`.toLowerCase());
     return names;
   }
 
-  // A longer query is sought among the matches of the one before it.
+  // A longer query is searched among the matches of the previous one.
   function find(text) {
     const query = text.trim().toLowerCase();
     const words = query.split(/\s+/).filter(Boolean);
@@ -102,7 +102,7 @@ const search = (() => {
   };
   return {
     focus: () => input.focus(),
-    prepare: () => void find("\0"), // so that the first key finds the names listed
+    prepare: () => void find("\0"), // so the first key need not wait for the list of names
     searchFor: (query) => {
       input.value = query;
       run();

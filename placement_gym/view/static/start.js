@@ -52,7 +52,7 @@ function setUpTheme(wanted) {
   document.getElementById("theme").onclick = () => set(root.dataset.theme === "dark" ? "light" : "dark");
 }
 
-// The address holds what is selected, so that it can be sent: #shown=0&against=1&unit=conv1
+// The address holds the selection, so it can be shared: #shown=0&against=1&unit=conv1
 function readAddress() {
   const fields = new URLSearchParams(location.hash.slice(1));
   const whole = (name, low, otherwise) => {

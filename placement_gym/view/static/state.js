@@ -1,4 +1,4 @@
-// The page's data, what is selected and what is derived from it.
+// The page's data, the selection, and values derived from them.
 const data = await readData();
 const { units, edges, devices, placements } = data;
 const { operators } = units;
@@ -30,7 +30,7 @@ function listEdges(ends) {
   return lists;
 }
 
-// The operators of a unit; none where it is a single one, which has the unit's name and type.
+// The operators of a unit; none for a single operator, whose name and type are those of the unit.
 function operatorsOf(unit) {
   return d3.range(operators.unit.length).filter((operator) => operators.unit[operator] === unit);
 }
@@ -74,7 +74,7 @@ function crosses(edge, placement = current()) {
   return edges.tensors[edge] > 0 && device[edges.source[edge]] !== device[edges.target[edge]];
 }
 
-// At most one call in a frame, however many ask for it.
+// Run at most once a frame, however often it is requested.
 function oncePerFrame(action) {
   let waiting = false;
   return () => {

@@ -1,4 +1,4 @@
-// How numbers, sizes and long names are written.
+// Formats of numbers, sizes and long names.
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 
 function formatMs(ms) {
@@ -20,7 +20,7 @@ function formatBytes(bytes) {
   return `${formatNumber(bytes / 1000 ** power)} ${["B", "kB", "MB", "GB"][power]}`;
 }
 
-// The end of a name that has no room, as its end tells it from others.
+// The end of a name that is too long: its end distinguishes it from others.
 function fitText(context, text, width) {
   const whole = context.measureText(text).width;
   if (whole <= width) return text;
@@ -29,7 +29,7 @@ function fitText(context, text, width) {
   return kept > 0 ? `…${text.slice(-kept)}` : "";
 }
 
-// The beginning of a type that has no room.
+// The beginning of a type that is too long.
 function fitStart(context, text, width) {
   const whole = context.measureText(text).width;
   if (whole <= width) return text;
@@ -37,12 +37,12 @@ function fitStart(context, text, width) {
   return kept > 1 ? `${text.slice(0, kept)}…` : "";
 }
 
-// At most so many letters of a name, from its end.
+// The last letters of a name.
 function shorten(name, length) {
   return name.length <= length ? name : `…\u2060${name.slice(1 - length)}`;
 }
 
-// A name whose lines may end after a slash.
+// A name that may break after each slash.
 function breakAtSlashes(name) {
   return name.replaceAll("/", "/\u200b");
 }

@@ -4,8 +4,8 @@ const timeline = (() => {
   const context = canvas.getContext("2d");
   const LANE_HEIGHT = 20;
   const AXIS = 24;
-  const FEWEST_LETTERS = 12; // of a name that is cut; where there is room for fewer, the type stands
-  const MOST_EMPTY = 3; // how far the axis goes for a latency that was measured
+  const FEWEST_LETTERS = 12; // of a name that is cut; with less room the type is shown
+  const MOST_EMPTY = 3; // longest axis for measured latencies, relative to simulated ones
   let view = d3.zoomIdentity;
   let lanes = [];
   let end = 1;
@@ -61,7 +61,7 @@ const timeline = (() => {
     return found;
   }
 
-  // Nothing lies before the start or after the end, so the view stays between them.
+  // Keep the view between the start and the end.
   function bound() {
     const window = [[labelWidth(), 0], [Math.max(canvas.clientWidth - 10, labelWidth() + 1), 1]];
     zoom.extent(window).translateExtent(window);
@@ -103,7 +103,7 @@ const timeline = (() => {
     for (const lane of lanes) if (lane.measured) drawMeasured(lane, scale, width);
   }
 
-  // The latency that was measured, across the lanes of its placement.
+  // The measured latency, across the lanes of its placement.
   function drawMeasured(lane, scale, width) {
     const x = scale(lane.measured);
     if (x < labelWidth()) return;
