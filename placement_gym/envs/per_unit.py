@@ -181,7 +181,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @cached_property
     def single(self) -> int:
-        """The fastest device alone, among those that hold the model if any does."""
+        """The fastest device that holds the model; if none does, the fastest without limits."""
         singles = self.base.singles
         best = singles.best()
         device = singles.best(limited=False) if best is None else best
@@ -189,7 +189,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @cached_property
     def twin(self) -> SimulatedBackend:
-        """What computes latencies from costs: the simulation, or one by a measured profile.
+        """The backend that computes latencies from costs: simulated, or by a measured profile.
 
         Raises:
             UserError: The environment measures, and has no costs.
@@ -208,19 +208,19 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return SimulatedBackend(self.problem, self.base.costs, semantics)
 
     def predict_ms(self, assignment: IntArray) -> float:
-        """The latency of an (n_units,) placement by costs, without limits and noise."""
+        """The latency of an (n_units,) placement from costs, without limits and noise."""
         return self.twin.simulator.latency_ms(assignment.astype(np.uint8))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode at the first unit; the option ``placement`` overrides ``start``."""
+        """Start an episode; the option ``placement`` overrides ``start``."""
         super().reset(seed=seed)
         self.base.begin(seed, options)
         if seed is not None:
             self.best = None
         self.current = 0
-        # Given starts and single devices are known; others are evaluated if the reward needs it.
+        # Given starts and single devices have been evaluated; others are if the reward needs it.
         start = "given" if (options or {}).get(PLACEMENT) is not None else self.start
         self.assignment = self.base.assignment if start == "given" else self.choose_start()
         is_evaluated = start not in ("random", "best") or self.pays == "improvement"
@@ -244,7 +244,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return {**self.info, "memory_bytes": self.info["memory_bytes"].copy()}
 
     def choose_start(self) -> IntArray:
-        """Return the (n_units,) assignment that an episode starts from."""
+        """Return (n_units,) devices that an episode starts from."""
         problem = self.problem
         if self.start == "random":
             draws = self.np_random.random(problem.supported.shape) * problem.supported
@@ -255,7 +255,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return problem.single(self.single if single else problem.reference_device)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Place the current unit; after the last one nothing is placed.
+        """Place the current unit; after the last unit, nothing changes.
 
         Raises:
             ValueError: The action is not a device index.
@@ -277,7 +277,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             raise UserError(
                 f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
             )
-        self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
+        self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the previous one
         placed = self.base.layout.where_present(device)
         self.assignment[self.current] = placed
         if self.flat is not None:
@@ -285,12 +285,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         self.current += 1
 
     def reward_step(self, done: bool) -> float:
-        """The reward; evaluate the placement if the reward needs it."""
+        """Return the reward, after evaluating the placement if the reward needs it."""
         previous = self.base.last_measurement
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
-            # Over the best single device: by costs, after the last unit as it was evaluated.
+            # Latencies are relative to the best single device's, from costs; the last one is the
+            # evaluated one.
             before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
             if done:
                 single = self.base.singles.of_device(self.single)
@@ -299,21 +300,21 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
 
     def evaluate(self) -> Measurement:
-        """Evaluate the placement, and keep it if it is the fastest."""
+        """Evaluate the placement; a repair may move every unit but the current one."""
         keep = np.arange(self.problem.n_units) == self.current - 1
         measurement = self.base.evaluate(self.assignment, keep=keep)
-        self.assignment = self.base.assignment  # others may have made room
+        self.assignment = self.base.assignment
         self.update_best(measurement)
         self.info = self.base.get_info()
         return measurement
 
     def update_best(self, measurement: Measurement) -> None:
-        """Keep the current placement for ``start="best"`` if its measurement is the fastest."""
+        """Keep the placement for ``start="best"`` if it is the fastest."""
         if measurement.feasible and (self.best is None or measurement.speedup > self.best[0]):
             self.best = (measurement.speedup, self.assignment)
 
     def observe(self) -> Any:
-        """Observe the state before the current unit is placed; at the end, that of the last one."""
+        """Observe before the current unit is placed; after the last, as before the last."""
         if self.flat is not None:
             return self.flat.observe(min(self.current, self.problem.n_units - 1))
         start_ms = self.base.backend.start_ms(self.assignment)
@@ -322,8 +323,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def action_masks(self) -> BoolArray:
         """Return (n_devices,) bool, the devices that run the current unit and have room for it.
 
-        Units that this episode has placed take memory, others none. If no device has room, only
-        the one with the most is allowed. Memory counts only if the backend limits weights.
+        Only units placed in this episode take memory, and only if the backend limits weights. If no
+        device has room, the one with the most is allowed.
         """
         unit = min(self.current, self.problem.n_units - 1)
         masks: BoolArray = self.base.observer.device_masks[unit].copy()
@@ -335,17 +336,17 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @property
     def problem(self) -> Problem:
-        """Units and devices."""
+        """See ``DevicePlacementEnv``."""
         return self.base.problem
 
     @property
     def backend(self) -> Backend:
-        """The backend that evaluates placements."""
+        """See ``DevicePlacementEnv``."""
         return self.base.backend
 
     @property
     def graph(self) -> str:
-        """View of the problem's operators, kept in saved placements."""
+        """See ``DevicePlacementEnv``."""
         return self.base.graph
 
     @property
