@@ -80,10 +80,6 @@ class DeviceTable:
             "scale": spaces.Box(-np.inf, np.inf, (1,), np.float32),
         }
 
-    def make_room_space(self) -> spaces.Box:
-        """The space of ``room``."""
-        return spaces.Box(-1.0, 1.0, (self.n_devices,), np.float32)
-
     @cached_property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of ``graph_table``."""

@@ -45,15 +45,7 @@ def simulated_per_unit(
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnitEnv:
-    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
-
-    Args:
-        start: See ``PerUnitEnv``.
-        reward: See ``PerUnitEnv``.
-        observe: See ``PerUnitEnv``.
-        final_reward: The reward of ``DevicePlacementSim-v0`` that ``reward="final"`` pays.
-        kwargs: As for ``SimulatedEnv``.
-    """
+    """``DevicePlacementPerUnitSim-v0``: ``measured_per_unit`` with ``SimulatedEnv``."""
     return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)
 
 

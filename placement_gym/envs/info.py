@@ -64,7 +64,7 @@ def compare_latency(latency_ms: Any, reference_ms: Any, best_single: float) -> d
 
 def join_warnings(warning: str, singles_warning: str) -> str:
     """Join the warnings of a measurement and of the single devices, if they differ."""
-    if not singles_warning or singles_warning == warning:
-        return warning
-    reason = f"single devices: {singles_warning}"
-    return f"{warning}; {reason}" if warning else reason
+    reasons = [warning] if warning else []
+    if singles_warning not in ("", warning):
+        reasons.append(f"single devices: {singles_warning}")
+    return "; ".join(reasons)

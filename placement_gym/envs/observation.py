@@ -194,7 +194,7 @@ class Observer:
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
         if self.observe_devices:
-            keys["room"] = self.device_table.make_room_space()
+            keys["room"] = spaces.Box(-1.0, 1.0, (self.n_devices,), np.float32)
         if self.observe_devices and self.observe_graph:
             keys |= self.device_table.make_spaces()
         if not self.layout.alone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase, digits
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +30,7 @@ def render_text(problem: Problem, assignment: IntArray, measurement: Measurement
         letter = LETTERS[index % len(LETTERS)]
         lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:>11}")
     letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
-    lines += [
-        letters[start : start + LINE_LETTERS] for start in range(0, len(letters), LINE_LETTERS)
-    ]
-    return "\n".join(lines)
+    return "\n".join(lines + wrap(letters, LINE_LETTERS))
 
 
 def make_title(problem: Problem, measurement: Measurement) -> str:

@@ -70,17 +70,9 @@ class ActionLayout:
 
     @classmethod
     def from_problem(
-        cls,
-        names: Sequence[str],
-        problem: Problem,
-        n_nodes: int | None = None,
-        n_padded_devices: int | None = None,
+        cls, names: Sequence[str], problem: Problem, n_nodes: int, n_padded_devices: int
     ) -> ActionLayout:
-        """Lay out the decisions of a problem; without padded sizes nothing is padded.
-
-        Raises:
-            UserError: The names are not some of ``DECISIONS`` in that order.
-        """
+        """Lay out the decisions of a problem; ``UserError`` if their names are not in order."""
         listed = list(names) if isinstance(names, (list, tuple)) else []
         in_order = [name for name in DECISIONS if name in listed]
         if listed != in_order or in_order[:1] != [PLACEMENT]:
@@ -88,14 +80,13 @@ class ActionLayout:
                 f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
                 f"{DECISIONS}, not {names!r}"
             )
-        quotient, n_devices = problem.units.quotient, len(problem.devices)
         return cls(
             tuple(in_order),
-            len(quotient),
-            quotient.n_edges,
-            n_devices,
-            len(quotient) if n_nodes is None else n_nodes,
-            n_devices if n_padded_devices is None else n_padded_devices,
+            problem.n_units,
+            problem.units.quotient.n_edges,
+            len(problem.devices),
+            n_nodes,
+            n_padded_devices,
             problem.reference_device,
         )
 
