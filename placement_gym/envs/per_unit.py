@@ -290,14 +290,16 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
-            # Latencies are relative to the best single device's, from costs; the last one is the
-            # evaluated one.
             before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
             if done:
-                single = self.base.singles.of_device(self.single)
-                self.ratio = measurement.cost_ms / measurement.reference_ms * single.speedup
+                self.ratio = self.compare_with_single(measurement)
             return self.problem.n_units * (before - self.ratio)
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
+
+    def compare_with_single(self, outcome: rewards.Outcome) -> Any:
+        """The latencies of evaluated placements, relative to the best single device's."""
+        single = self.base.singles.of_device(self.single)
+        return outcome.cost_ms / outcome.reference_ms * single.speedup
 
     def evaluate(self) -> Measurement:
         """Evaluate the placement; a repair may move every unit but the current one."""

@@ -144,9 +144,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if one.pays == "saving":
             before, self.ratios = self.ratios, self.predict_ratios()
             if is_last:
-                single = one.base.singles.of_device(one.single)
-                outcomes = whole.outcomes
-                self.ratios = outcomes.cost_ms / outcomes.reference_ms * single.speedup
+                self.ratios = one.compare_with_single(whole.outcomes)
             return one.problem.n_units * (before - self.ratios)
         if is_last or one.pays != "final":
             return np.asarray(one.reward(whole.outcomes, previous), dtype=np.float64)
