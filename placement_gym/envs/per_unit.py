@@ -338,22 +338,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @property
     def problem(self) -> Problem:
-        """See ``DevicePlacementEnv``."""
         return self.base.problem
 
     @property
     def backend(self) -> Backend:
-        """See ``DevicePlacementEnv``."""
         return self.base.backend
 
     @property
     def graph(self) -> str:
-        """See ``DevicePlacementEnv``."""
         return self.base.graph
 
     @property
     def objective(self) -> str:
-        """See ``DevicePlacementEnv.objective``."""
         return self.base.objective
 
     def placement(self) -> Placement:
@@ -361,17 +357,13 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.base.placement()
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
-        """See ``DevicePlacementEnv.graph_table``."""
         return self.base.graph_table(devices)
 
     def cost_table(self) -> CostTable:
-        """See ``DevicePlacementEnv.cost_table``."""
         return self.base.cost_table()
 
     def render(self) -> str | UInt8 | None:
-        """See ``DevicePlacementEnv.render``."""
         return self.base.render()
 
     def close(self) -> None:
-        """See ``DevicePlacementEnv.close``."""
         self.base.close()

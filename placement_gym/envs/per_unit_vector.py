@@ -163,7 +163,6 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         self.best_rows[is_best] = self.rows[is_best]
 
     def observe(self) -> Any:
-        """The batched observations, as ``PerUnitEnv`` makes them."""
         one = self.one
         if one.flat is not None:
             return one.flat.observe(min(self.current, one.problem.n_units - 1))
@@ -171,7 +170,6 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         return observe_unit(one.base.observer, self.rows, self.current, start_ms)
 
     def unbatch(self, observation: Any) -> Any:
-        """The observation of each environment."""
         return self.whole.unbatch(observation) if self.one.flat is None else observation
 
     def render(self) -> tuple[Any, ...] | None:
@@ -179,5 +177,4 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         return self.whole.render()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the shared environment."""
         self.whole.close()

@@ -13,7 +13,7 @@ from placement_gym.problem.costs import Semantics
 
 
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
-    """Find the environment that evaluates whole placements; None if there is none."""
+    """The environment that ``placement_env`` returns; None if there is none."""
     inner = getattr(env, "unwrapped", None)
     if isinstance(inner, DevicePlacementEnv):
         return inner

@@ -205,7 +205,6 @@ class StreamEnv(gym.Env[Any, Any]):
             self.observation_space = self.current.observer.space()
 
     def take(self, seed: int) -> None:
-        """Make the problem of a seed current."""
         self.problem_seed, self.current = seed, self.find_problem(seed)
         self.place: Any = self.current.host
 
@@ -278,7 +277,6 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.current.observer.observe(place.astype(np.int64), step)
 
     def describe(self, latency_ms: float, feasible: bool) -> dict[str, Any]:
-        """The info of a placement."""
         return {
             "latency_ms": latency_ms,
             "reference_ms": self.current.reference_ms,

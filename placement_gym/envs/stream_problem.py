@@ -64,7 +64,6 @@ class StreamProblem:
         self.floor_ms = self.compute_floor()
 
     def compute_floor(self) -> float:
-        """Compute ``floor_ms``; see the class."""
         listed_ms, _ = self.repair(earliest_finish(self.problem, self.simulator))
         simple = [fill_in_order(self.problem, self.simulator.costs)]
         simple += [self.problem.single(device) for device in range(len(self.problem.devices))]

@@ -91,7 +91,6 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         return None if self.render_mode is None else tuple(env.render() for env in self.envs)
 
     def batch(self, observations: list[Any]) -> Any:
-        """Stack observations in new arrays."""
         empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
         return concatenate(self.single_observation_space, observations, empty)
 

@@ -87,7 +87,6 @@ class FlatUnits:
         self.begin(self.problem.single(single))
 
     def space(self) -> spaces.Box:
-        """The space of ``observe``."""
         low = np.full((len(COLUMNS), self.n_devices), -np.inf, dtype=np.float32)
         high = np.full_like(low, np.inf)
         low[[INCOMING, OUTGOING, PRODUCER, MEMORY]] = 0.0

@@ -243,7 +243,6 @@ class PlacementVectorEnv(
         return self.env.reference.reference_ms / batch.speedup, batch.feasible
 
     def observe(self) -> Observation:
-        """The batched observations, in new arrays."""
         return self.observer.observe_batch(self.rows, self.steps)
 
     def unbatch(self, observation: Observation) -> list[Observation]:
@@ -252,7 +251,6 @@ class PlacementVectorEnv(
         return [dict(zip(observation, values, strict=True)) for values in rows]
 
     def get_info(self) -> Info:
-        """The info of the current placements."""
         outcomes = self.outcomes
         reference_ms = np.full(self.num_envs, outcomes.reference_ms)
         best_single, _ = self.env.singles.best_speedups
@@ -271,7 +269,6 @@ class PlacementVectorEnv(
         return tuple(self.render_one(number) for number in range(self.num_envs))
 
     def render_one(self, number: int) -> Any:
-        """Render the current placement of one environment."""
         env, outcomes, row = self.env, self.outcomes, self.rows[number]
         assignment, error = row[: env.problem.n_units], ""
         if not outcomes.feasible[number]:
@@ -285,7 +282,6 @@ class PlacementVectorEnv(
         return env.painter.render(self.render_mode, env.problem, assignment, measurement)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the shared environment."""
         self.env.close()
 
 

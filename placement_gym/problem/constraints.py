@@ -97,7 +97,6 @@ class Constraints:
         )
 
     def no_device(self, problem: Problem, unit: int) -> UserError:
-        """Make the error for a unit that no device may run."""
         rules = [text for text, _, _, units in self.bind(problem) if units[unit]]
         device_names = [problem.device_names[d] for d in np.flatnonzero(problem.supported[unit])]
         return UserError(
@@ -127,7 +126,6 @@ class Constraints:
 
 
 def find_device(problem: Problem, name: str, key: str) -> int:
-    """The index of the device that a constraint names."""
     check_choice(f"a device of constraint {key}", name, problem.device_names)
     return problem.device_names.index(name)
 

@@ -68,7 +68,7 @@ class Roofline:
     )
 
     def rate(self, operator_type: str, precision: str) -> float:
-        """GFLOP/s for an operator type."""
+        """The rate of an operator type in GFLOP/s."""
         kind = CLASSES.get(operator_type, VECTOR)
         return self.gflops[kind] * self.precision.get(precision, 1.0)
 
@@ -223,9 +223,7 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
     For an operator with bodies, the arithmetic is all of its slowest body's time.
     """
     line = roofline(device)
-    work = list(zip(graph.types, precisions(graph, device), strict=True))
-    rates = {kind: line.rate(*kind) for kind in set(work)}
-    rate = np.array([rates[kind] for kind in work])
+    rate = np.array([*map(line.rate, graph.types, precisions(graph, device))])
     outputs = np.array([prod(shape) for shape in graph.shapes], dtype=np.float64)
     # Small outputs leave cores of a GPU idle.
     utilisation = (
