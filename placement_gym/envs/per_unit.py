@@ -316,7 +316,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             self.best = (measurement.speedup, self.assignment)
 
     def observe(self) -> Any:
-        """Observe before the current unit is placed; after the last, as before the last."""
+        """Observe before the current unit is placed; at the end the last unit stays current."""
         if self.flat is not None:
             return self.flat.observe(min(self.current, self.problem.n_units - 1))
         start_ms = self.base.backend.start_ms(self.assignment)

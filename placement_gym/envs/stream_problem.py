@@ -50,7 +50,7 @@ class StreamProblem:
     def __init__(self, sampled: SampledProblem | CostGraph, sizes: Mapping[str, int]) -> None:
         self.sampled, self.sizes = sampled, sizes
         kwargs = sampled.env_kwargs()
-        spec = ModelSpec(kwargs["model"], kwargs["granularity"], "folded", None, None, None)
+        spec = ModelSpec(kwargs["model"], kwargs["granularity"])
         twin = build_simulated_problem(spec, kwargs["devices"])
         semantics = parse_schedule(
             kwargs.get("schedule", twin.schedule), kwargs.get("objective", "latency")

@@ -106,7 +106,7 @@ class Constraints:
         )
 
     def bind(self, problem: Problem) -> Iterator[tuple[str, int, bool, BoolArray]]:
-        """Yield each rule's text and device, whether it is ``keep_on``, and an (n_units,) mask."""
+        """Yield each rule's text and device, whether units stay there, and an (n_units,) mask."""
         for name, by_device in (("keep_on", self.keep_on), ("keep_off", self.keep_off)):
             for device, rules in by_device.items():
                 index = find_device(problem, device, name)

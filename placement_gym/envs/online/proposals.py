@@ -32,10 +32,11 @@ COSTS = {"analytic": "simulated", "profiled": "measured"}
 def propose_plans(
     models: Sequence[str], devices: DevicesArgument, costs: str = "analytic"
 ) -> PlanTable:
-    """Propose plans for each model: single devices, splits, and the best pipeline.
+    """Propose plans for each model: single devices, splits, and a pipeline.
 
     A split is the fastest one on two devices that uses at most the model's share of each memory, so
-    the splits of all models fit together. ``OnlineEnv`` documents the arguments.
+    the splits of all models fit together. The pipeline has the shortest stages. ``OnlineEnv``
+    documents the arguments.
 
     Raises:
         UserError: A model, device or kind of costs is unknown, or no plan of a model fits.

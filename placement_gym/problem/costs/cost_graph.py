@@ -50,7 +50,7 @@ class CostGraph(JsonFile):
 
     kind: ClassVar = "a valid cost graph"
     sources: ClassVar = ("own",)
-    """Names of its costs."""
+    """Names of costs that environments accept."""
 
     def __init__(
         self,

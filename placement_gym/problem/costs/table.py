@@ -41,7 +41,7 @@ ARRAYS: dict[str, tuple[type, str]] = {
     "host": (np.bool_, "d"),
     "repeats": (np.int64, "t"),
 }
-"""Array of a ``CostTable`` -> its type, and its axes by the initials of the table's attributes."""
+"""Array of a ``CostTable`` -> its type, and its axes: operators, devices or tensors."""
 
 
 class CostMismatchError(UserError):

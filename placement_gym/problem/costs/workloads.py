@@ -48,7 +48,7 @@ class Workload:
     """
 
     sources: ClassVar = tuple(SCALES)
-    """Names of its costs."""
+    """Names of costs that environments accept."""
 
     graph: OpGraph
     colours: IntArray
