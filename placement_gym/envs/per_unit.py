@@ -245,14 +245,12 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     def choose_start(self) -> IntArray:
         """Return (n_units,) devices that an episode starts from."""
-        problem = self.problem
         if self.start == "random":
-            draws = self.np_random.random(problem.supported.shape) * problem.supported
-            return draws.argmax(axis=1).astype(np.int64)
+            return draw_devices(self.problem.supported, self.np_random)
         if self.start == "best" and self.best is not None:
             return self.best[1]
-        single = self.start == "best-single"
-        return problem.single(self.single if single else problem.reference_device)
+        is_best = self.start == "best-single"
+        return self.problem.single(self.single if is_best else self.problem.reference_device)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Place the current unit; after the last unit, nothing changes.
@@ -367,3 +365,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     def close(self) -> None:
         self.base.close()
+
+
+def draw_devices(supported: BoolArray, rng: np.random.Generator) -> IntArray:
+    """(n_units,) a random device for each unit, among those that support it."""
+    return (rng.random(supported.shape) * supported).argmax(axis=1).astype(np.int64)

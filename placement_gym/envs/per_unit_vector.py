@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
 from placement_gym.envs.entry_points import SimulatedVectorEnv
 from placement_gym.envs.episode import PLACEMENT
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.per_unit import PerUnitEnv, draw_devices
 from placement_gym.envs.unit_observation import observe_unit
 from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
 
@@ -82,7 +82,9 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             alone = one.base.singles.of_device(one.single)
             whole.rows, whole.outcomes = rows, Outcomes.from_measurement(alone, self.num_envs)
         elif start in ("random", "best"):
-            rows = self.draw_starts() if start == "random" else self.best_rows.copy()
+            rows = self.best_rows.copy()
+            if start == "random":
+                rows = np.stack([draw_devices(one.problem.supported, rng) for rng in self.rngs])
             if is_evaluated:
                 whole.outcomes = whole.evaluate(rows)
                 rows = whole.rows
@@ -93,12 +95,6 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             self.ratios = self.predict_ratios()
         if one.flat is not None:
             one.flat.begin(rows)
-
-    def draw_starts(self) -> IntArray:
-        """(num_envs, n_units) random devices, as ``PerUnitEnv`` draws them."""
-        supported = self.one.problem.supported
-        draws = np.stack([rng.random(supported.shape) * supported for rng in self.rngs])
-        return draws.argmax(axis=2).astype(np.int64)
 
     def step(self, actions: IntArray) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
         """Place the current unit in every environment on (num_envs,) devices."""
