@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
@@ -109,7 +110,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if terminated[0] or truncated[0]:
             self.whole.start_episodes()
             self.begin()
-            ends = self.report_ends(self.unbatch(observation), info)
+            ends = self.report_ends(iterate(self.observation_space, observation), info)
             observation, info = self.observe(), self.whole.get_info() | ends
         return observation, reward, terminated, truncated, info
 
@@ -164,9 +165,6 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             return one.flat.observe(min(self.current, one.problem.n_units - 1))
         start_ms = np.stack([one.backend.start_ms(row) for row in self.rows])
         return observe_unit(one.base.observer, self.rows, self.current, start_ms)
-
-    def unbatch(self, observation: Any) -> Any:
-        return self.whole.unbatch(observation) if self.one.flat is None else observation
 
     def render(self) -> tuple[Any, ...] | None:
         """Render the placement of each environment that was evaluated last."""

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.core import ActType, ObsType
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement, compute_cost_ms
@@ -222,7 +222,7 @@ class PlacementVectorEnv(
         observation, info = self.observe(), self.get_info()
         if terminated[0] or truncated[0]:
             self.start_episodes()
-            ends = self.report_ends(self.unbatch(observation), info)
+            ends = self.report_ends(iterate(self.observation_space, observation), info)
             observation, info = self.observe(), self.get_info() | ends
         return observation, reward, terminated, truncated, info
 
@@ -244,11 +244,6 @@ class PlacementVectorEnv(
 
     def observe(self) -> Observation:
         return self.observer.observe_batch(self.rows, self.steps)
-
-    def unbatch(self, observation: Observation) -> list[Observation]:
-        """The observation of each environment."""
-        rows = zip(*observation.values(), strict=True)
-        return [dict(zip(observation, values, strict=True)) for values in rows]
 
     def get_info(self) -> Info:
         outcomes = self.outcomes
