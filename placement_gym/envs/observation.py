@@ -166,7 +166,7 @@ class Observer:
     @cached_property
     def layout(self) -> ActionLayout:
         """The order of decisions in an action."""
-        return ActionLayout.from_problem(self.decisions, self.problem, self.n_nodes, self.n_devices)
+        return ActionLayout(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property
     def graph_id(self) -> int:

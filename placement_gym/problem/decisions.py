@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,35 +43,24 @@ def check_placement_alone(names: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
 class ActionLayout:
     """The order of decisions in a row: devices of units, levels of units, bits of edges.
 
     An action is a row, padded if it holds devices alone.
 
-    Attributes:
+    Args:
         names: Some of ``DECISIONS``, in that order, the placement first.
-        n_units: Number of units.
-        n_edges: Number of edges of the units' graph.
-        n_devices: Number of devices.
+        problem: Units and devices.
         n_nodes: Padded number of units.
         n_padded_devices: Padded number of devices.
-        reference: The device in place of padded devices.
+
+    Raises:
+        UserError: The names are not in that order.
     """
 
-    names: tuple[str, ...]
-    n_units: int
-    n_edges: int
-    n_devices: int
-    n_nodes: int
-    n_padded_devices: int
-    reference: int
-
-    @classmethod
-    def from_problem(
-        cls, names: Sequence[str], problem: Problem, n_nodes: int, n_padded_devices: int
-    ) -> ActionLayout:
-        """Lay out the decisions of a problem; ``UserError`` if their names are not in order."""
+    def __init__(
+        self, names: Sequence[str], problem: Problem, n_nodes: int, n_padded_devices: int
+    ) -> None:
         listed = list(names) if isinstance(names, (list, tuple)) else []
         in_order = [name for name in DECISIONS if name in listed]
         if listed != in_order or in_order[:1] != [PLACEMENT]:
@@ -80,15 +68,10 @@ class ActionLayout:
                 f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
                 f"{DECISIONS}, not {names!r}"
             )
-        return cls(
-            tuple(in_order),
-            problem.n_units,
-            problem.units.quotient.n_edges,
-            len(problem.devices),
-            n_nodes,
-            n_padded_devices,
-            problem.reference_device,
-        )
+        self.names, self.reference = tuple(in_order), problem.reference_device
+        self.n_units, self.n_nodes = problem.n_units, n_nodes
+        self.n_devices, self.n_padded_devices = len(problem.devices), n_padded_devices
+        self.n_edges = problem.units.quotient.n_edges
 
     @cached_property
     def alone(self) -> bool:
