@@ -242,7 +242,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """What an action decides; see ``placement_gym.problem.decisions``."""
+        """Names of the decisions in an action; see ``placement_gym.problem.decisions``."""
         return self.layout.names
 
     @property
@@ -267,7 +267,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def objective(self) -> str:
-        """What a latency is: ``"latency"`` of one request, or ``"throughput"``."""
+        """Meaning of latencies: ``"latency"`` of one request, or ``"throughput"``."""
         return self.backend.objective
 
     @property

@@ -75,7 +75,7 @@ class ActionLayout:
 
     @cached_property
     def alone(self) -> bool:
-        """Whether an action is a placement alone."""
+        """True if an action is a placement alone."""
         return self.names == PLACEMENT_ALONE
 
     @cached_property

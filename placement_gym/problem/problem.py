@@ -76,7 +76,7 @@ class Problem:
 
     @cached_property
     def testbed(self) -> bool:
-        """Whether two devices are one physical device."""
+        """True if two devices are one physical device."""
         return is_testbed(self.devices)
 
     @cached_property
@@ -134,12 +134,12 @@ class Problem:
 
     @cached_property
     def limited(self) -> bool:
-        """Whether any device has a memory limit."""
+        """True if any device has a memory limit."""
         return bool(np.isfinite(self.limits_bytes).any())
 
     @cached_property
     def binding(self) -> bool:
-        """Whether any device or pool is too small for the whole model."""
+        """True if any device or pool is too small for the whole model."""
         return bool((self.limits_bytes < self.unit_bytes.sum()).any())
 
     @cached_property
@@ -157,7 +157,7 @@ class Problem:
 
     @cached_property
     def supports_all(self) -> bool:
-        """Whether every device supports every unit."""
+        """True if every device supports every unit."""
         return bool(self.supported.all())
 
     def with_limits(self, limits_bytes: FloatArray) -> Problem:
@@ -186,7 +186,7 @@ class Problem:
 
     def infeasibility(self, assignment: IntArray) -> str:
         """Describe why an assignment is infeasible; empty if it is feasible."""
-        # Cheapest first: counting submodels takes longest.
+        # Submodels are counted only if a constraint limits them.
         self.check(assignment)
         error = self.support_error(assignment)
         if not error and self.max_submodels is not None:

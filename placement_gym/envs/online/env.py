@@ -216,7 +216,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     @property
     def over(self) -> bool:
-        """Whether the last request has been served."""
+        """True if the last request has been served."""
         return self.request == len(self.trace.models)
 
     @property

@@ -60,7 +60,7 @@ class Semantics:
 
     @property
     def limits_weights(self) -> bool:
-        """Whether weights above a device's limit make a placement infeasible."""
+        """True if weights above a device's limit make a placement infeasible."""
         return self.memory in ("static", "lifetime") and self.memory_penalty_ms_per_gb is None
 
     def __post_init__(self) -> None:
