@@ -154,8 +154,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
-        improvement = rewards.get_reward("improvement")
-        self.reward = base.reward if reward == "final" else improvement
+        self.reward = base.reward if reward == "final" else rewards.improvement
         n_nodes = base.observer.n_nodes
         self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
@@ -288,6 +287,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
+            # Latencies over the best single device's: from costs, at the end as evaluated.
             before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
             if done:
                 self.ratio = self.compare_with_single(measurement)

@@ -191,8 +191,7 @@ class StreamEnv(gym.Env[Any, Any]):
         self.make_problem: MakeProblem = make_problem or StreamProblems(
             None if families is None else tuple(families), (least, most), specs, schedule or ""
         )
-        padded = {"max_nodes": most, "max_edges": MAX_EDGES, "max_devices": n_devices}
-        self.padded = tuple(padded.items())
+        self.padded = (("max_nodes", most), ("max_edges", MAX_EDGES), ("max_devices", n_devices))
         self.left = 0
         self.take(seeds.start)
         self.action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)

@@ -146,12 +146,11 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     several models are for a round.
     """
     lines = [roofline(device) for device in devices]
-    names = tuple(device.name for device in devices)
     off_diagonal = ~np.eye(len(lines), dtype=bool)
     link_ms = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
-    phases, operator_ms = graph.phases or ((1.0, graph),), np.zeros((len(graph), len(devices)))
-    for count, phase in phases:
+    operator_ms = np.zeros((len(graph), len(devices)))
+    for count, phase in graph.phases or ((1.0, graph),):
         operator_ms += count * np.stack([operator_times(phase, one) for one in devices], axis=1)
     # The times of the paper's models add up to the paper's latencies.
     published = published_ms(graph)
@@ -164,7 +163,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         graph=graph.fingerprint(),
         structure=graph.fingerprint(by_name=False),
         operators=graph.names,
-        devices=names,
+        devices=tuple(device.name for device in devices),
         operator_ms=operator_ms,
         supported=np.ones(operator_ms.shape, dtype=np.bool_),
         memory_bytes=graph.weight_bytes,
