@@ -1,7 +1,7 @@
 """Devices, links and limits as arrays, for policies that are not tied to one machine.
 
-All times are multiples of one scale, ``scale_ms``, and show which device is faster; all bytes are
-shares of the model's. Observations hold logarithms of times.
+Times are multiples of ``scale_ms``, in observations their logarithms; bytes are shares of the
+model's.
 """
 
 from __future__ import annotations
@@ -21,36 +21,35 @@ from placement_gym.problem.costs import CostTable
 from placement_gym.solvers import Tasks
 
 DEVICE_FEATURES = ("limit", "limited", "host", "mean_ms", "submodel_ms")
-"""Columns of ``devices``: bytes that fit; whether less than the model fits; whether it computes in
-the host's memory; mean time of a unit; cost of a submodel."""
+"""Columns of ``devices``: bytes that fit; 1 if these are fewer than the model's; 1 for the host;
+mean time of a unit; cost of a submodel."""
 LIMIT, LIMITED, HOST, MEAN_MS, SUBMODEL_MS = range(len(DEVICE_FEATURES))
 EDGE_FEATURES = ("mean_ms", "tensors", "size")
-"""Columns of ``edge_attr``: mean time of the edge's transfers over all pairs of devices; number of
-tensors; their size, in mean tensors."""
+"""Columns of ``edge_attr``: mean transfer time over pairs of devices; number of tensors; their size
+in mean tensors."""
 LINK_FEATURES = ("fixed_ms", "ms_per_size")
-"""Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
+"""Last axis of ``links``: fixed time of a transfer, and additional time for a mean tensor."""
 OBSERVED = {"unit_ms": "unit_times", "scale_ms": "scale"}
-"""Array of ``graph_table`` -> its name in observations, where that is another."""
+"""Arrays of ``graph_table`` that have another name in observations."""
 LOGARITHMS = {
     "devices": slice(MEAN_MS, SUBMODEL_MS + 1),
     "links": slice(None),
     "unit_times": slice(None),
     "edge_attr": slice(None),
 }
-"""Columns of which observations hold log(1 + value)."""
+"""Columns that observations hold as log(1 + value)."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTable:
     """Describes devices, links, times and bytes in arrays that are padded with zeros.
 
-    The time of edge e's transfers from device a to b is
-    ``tensors[e] * links[a, b, 0] + size[e] * links[a, b, 1]``; a tensor that several units of one
-    device read moves there once.
+    Edge e takes ``tensors[e] * links[a, b, 0] + size[e] * links[a, b, 1]`` from device a to b. A
+    tensor that several units of a device read moves there once.
 
     Attributes:
         problem: Units, devices and limits.
-        costs: Times; None leaves all of them zero.
+        costs: Times; None leaves them at zero.
         n_nodes: Padded number N of units.
         n_edges: Padded number E of edges.
         n_devices: Padded number D of devices.
@@ -63,7 +62,7 @@ class DeviceTable:
     n_devices: int
 
     def make_spaces(self) -> dict[str, spaces.Space[Any]]:
-        """The spaces of ``observed`` by key."""
+        """The spaces of ``observed``."""
         n_nodes, n_edges, n_devices = self.n_nodes, self.n_edges, self.n_devices
 
         def box(*shape: int) -> spaces.Box:
@@ -81,19 +80,14 @@ class DeviceTable:
             "scale": spaces.Box(-np.inf, np.inf, (1,), np.float32),
         }
 
-    def make_room_space(self) -> spaces.Box:
-        """The space of ``observe_room`` for one placement."""
-        return spaces.Box(-1.0, 1.0, (self.n_devices,), np.float32)
-
     @cached_property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of ``graph_table``: times in ``scale_ms``, numbers of memory pools."""
-        # Zeros stay where there are no costs: spaces of measured and simulated are equal.
+        """The arrays of ``graph_table``."""
         problem, memory = self.problem, self.problem.memory
         present = len(problem.devices)
         arrays: dict[str, NDArray[Any]] = {
             "device_mask": np.ones(present, dtype=np.int8),
-            # From 1, the pool that each device shares with others; 0 where it shares none.
+            # The number of each device's pool, from 1; 0 if it shares none.
             "memory_pool": np.where(memory.shared.sum(axis=1) > 1, memory.owner + 1, 0),
             "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
             "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
@@ -118,7 +112,7 @@ class DeviceTable:
 
     @cached_property
     def observed(self) -> dict[str, NDArray[Any]]:
-        """The arrays that ``DevicePlacementEnv`` documents, without ``room``."""
+        """The arrays of observations, without ``room``."""
         observed = {OBSERVED.get(key, key): value.copy() for key, value in self.arrays.items()}
         for key, columns in LOGARITHMS.items():
             observed[key][..., columns] = np.log1p(observed[key][..., columns])
@@ -127,13 +121,9 @@ class DeviceTable:
         return observed
 
     def observe_room(self, assignments: IntArray) -> Float32Array:
-        """(k, D) room left on each device, or in its pool, as a share of the model's bytes.
+        """(k, D) free memory under (k, n_units) placements, as shares of the model's bytes.
 
-        It is negative where a device holds more than its limit; a device without one could hold
-        the whole model.
-
-        Args:
-            assignments: (k, n_units) placements.
+        It is negative beyond a limit. A device without a limit has room for the whole model.
         """
         problem = self.problem
         used = np.array([problem.memory_bytes(assignment) for assignment in assignments])
@@ -144,8 +134,7 @@ class DeviceTable:
 
 
 def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
-    """Fill in a cost table's values, in multiples of the mean time of a unit on a device."""
-    # Times of units where they are supported: each, and their mean on each device.
+    """Fill in times, in multiples of the mean time of a unit on a device that supports it."""
     supported = problem.supported
     unit_ms = costs.unit_ms(problem.units)
     scale_ms = float(unit_ms[supported].mean()) or 1.0
@@ -154,7 +143,6 @@ def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTabl
     arrays["unit_ms"][:] = unit_ms / scale_ms
     arrays["devices"][:, MEAN_MS] = of_device / scale_ms
     arrays["devices"][:, SUBMODEL_MS] = costs.submodel_ms / scale_ms
-    # Times of transfers by the sizes of tensors; an edge has their mean over all pairs of devices.
     size, tensors, mean_size = edge_sizes(problem, costs)
     links = np.stack([costs.link_ms, costs.link_ms_per_size * mean_size], axis=2) / scale_ms
     off_diagonal = ~np.eye(len(costs.devices), dtype=bool)
@@ -164,7 +152,7 @@ def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTabl
 
 
 def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArray, float]:
-    """(n_edges,) sizes in mean tensors and (n_edges,) numbers of tensors; size of a mean tensor."""
+    """(n_edges,) sizes in mean tensors and (n_edges,) numbers of tensors; a mean tensor's size."""
     tasks = Tasks.from_units(problem.units, costs)
     tensor, reader = tasks.tensors.readings()
     sizes = costs.transfer_size[tasks.tensor]
@@ -177,5 +165,5 @@ def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArr
 
 
 def pad_to(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """The array with zeros after it along every axis."""
+    """The array, padded with zeros at the end of every axis."""
     return np.pad(array, [(0, full - n) for full, n in zip(shape, array.shape, strict=True)])

@@ -1,4 +1,4 @@
-"""What ``gym.make`` and ``gym.make_vec`` call to measure or simulate: unit by unit, or many."""
+"""Further entry points of ``gym.make`` and ``gym.make_vec``: one unit per step, many placements."""
 
 from __future__ import annotations
 
@@ -45,15 +45,7 @@ def simulated_per_unit(
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnitEnv:
-    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
-
-    Args:
-        start: See ``PerUnitEnv``.
-        reward: See ``PerUnitEnv``.
-        observe: See ``PerUnitEnv``.
-        final_reward: The reward of ``DevicePlacementSim-v0`` that ``reward="final"`` pays.
-        kwargs: As for ``SimulatedEnv``.
-    """
+    """``DevicePlacementPerUnitSim-v0``: ``measured_per_unit`` with ``SimulatedEnv``."""
     return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start, reward, observe)
 
 
@@ -61,21 +53,17 @@ measured_per_unit = suggest_keywords(measured_per_unit, MeasuredEnv)
 simulated_per_unit = suggest_keywords(simulated_per_unit, SimulatedEnv)
 
 
-# skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.
+# skrl recognises vector environments by their direct base classes: ``VectorEnv`` is named again.
 class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
-    """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
+    """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k measured placements per step.
 
-    The placements of a step are measured one after another, each with the same compiled reference
-    device, and the devices are measured alone once, when it is made.
+    One process measures them one after another, all with the same compiled reference device. Single
+    devices are measured once, when the environment is made.
 
     Args:
         num_envs: Placements per step.
         max_episode_steps: See ``PlacementVectorEnv``.
-        kwargs: As for ``MeasuredEnv``.
-
-    Raises:
-        ValueError: ``num_envs`` is not a positive integer, or an argument of ``MeasuredEnv`` is
-            wrong.
+        kwargs: As for ``MeasuredEnv``, which raises errors about them.
     """
 
     def __init__(
@@ -86,19 +74,15 @@ class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDA
 
 
 class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
-    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
+    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: k simulated placements per step.
 
-    Latencies, rewards, observations and noise are those of k single environments with the same
+    Latencies, rewards, observations and noise equal those of k single environments with the same
     seeds.
 
     Args:
         num_envs: Placements per step.
         max_episode_steps: See ``PlacementVectorEnv``.
-        kwargs: As for ``SimulatedEnv``.
-
-    Raises:
-        ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
-            wrong.
+        kwargs: As for ``SimulatedEnv``, which raises errors about them.
     """
 
     def __init__(
@@ -110,13 +94,13 @@ class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, ND
         self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed the noise of each environment; None leaves a generator unchanged."""
+        """Seed the noise of each environment; None leaves its generator unchanged."""
         for i, seed in enumerate(seeds):
             if seed is not None:
                 self.noise_rngs[i] = np.random.default_rng(seed)
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
-        """As ``PlacementVectorEnv.evaluate_rows``, with noise as a single environment has it."""
+        """(num_envs,) latencies with the noise of single environments, and feasibility."""
         latency_ms, feasible = self.exact.evaluate_batch_exactly(rows)
         if self.exact.noise:
             for i in np.flatnonzero(feasible):

@@ -18,7 +18,8 @@ from placement_gym.envs import rewards
 from placement_gym.envs.episode import (
     RENDER_MODES,
     check_options,
-    read_start,
+    find_start,
+    parse_start,
     warn_finished,
 )
 from placement_gym.envs.info import make_info
@@ -236,32 +237,32 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def layout(self) -> ActionLayout:
-        """The layout of actions and rows of decisions."""
+        """The order of decisions in an action."""
         return self.observer.layout
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The decisions of an action; see ``placement_gym.problem.decisions``."""
+        """Names of the decisions in an action; see ``placement_gym.problem.decisions``."""
         return self.layout.names
 
     @property
     def assignment(self) -> IntArray:
-        """(n_units,) the current placement, which the current row of decisions begins with."""
+        """(n_units,) devices of the current placement."""
         return self.row[: self.problem.n_units]
 
     def reference_row(self) -> IntArray:
-        """Return the row with all units on the reference device, and other decisions at 0."""
+        """The row with all units on the reference device and other decisions at 0."""
         assignment = self.problem.single(self.problem.reference_device)
         return self.layout.complete(assignment[None])[0]
 
     @cached_property
     def singles(self) -> SingleDeviceResults:
-        """Every device alone, measured when first needed."""
+        """Measurements of each device alone, made when first needed."""
         return SingleDeviceResults.from_backend(self.backend)
 
     @property
     def reference(self) -> Measurement:
-        """The reference device alone."""
+        """The measurement of the reference device alone."""
         return self.singles.of_device(self.problem.reference_device)
 
     @property
@@ -271,22 +272,18 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def known_costs(self) -> CostTable | None:
-        """The costs that observations and repairs read: given ones, or what is known unmeasured."""
+        """Costs for observations and repairs: ``costs``, or those that need no measurement."""
         return self.backend.rough_costs if self.costs is None else self.costs
 
     @property
     def last_measurement(self) -> Measurement:
-        """The latest measurement, after a reset that of the reference."""
+        """The last measurement; after a reset, that of the reference device."""
         return self.reference if self.measurement is None else self.measurement
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; known latencies are not measured again.
-
-        Args:
-            seed: As for ``gym.Env.reset``.
-            options: ``{"placement": ...}``, the start of the episode; see "Starting State".
+        """Start an episode, with ``options={"placement": ...}`` from a given placement.
 
         Raises:
             UserError: There is no such option, or the placement is of another problem.
@@ -295,14 +292,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.observer.observe(self.row, 0), self.get_info()
 
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """As ``reset``, without an observation."""
-        start = read_start(options, self.problem)
+        """Start an episode without observing it."""
+        start = find_start(options)
+        row = None if start is None else parse_start(start, self.problem)
         super().reset(seed=seed)
         self.row = self.reference_row()
         self.steps = 0
         self.measurement = None
-        if start is not None:
-            self.evaluate(start)
+        if row is not None:
+            self.evaluate(row)
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement.
@@ -353,15 +351,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def repair_rows(
         self, rows: IntArray, keep: BoolArray | None = None
     ) -> tuple[IntArray, BoolArray]:
-        """Complete rows of decisions and repair their placements, as every evaluation does first.
-
-        Args:
-            rows: (k, width) decisions, or (k, n_units) placements alone.
-            keep: (k, n_units) bool, units that a repair moves only if it must.
-
-        Returns:
-            The rows to evaluate, and (k,) bool, which were repaired; ``on_repair`` gets it too.
-        """
+        """The k rows as they are evaluated, complete and repaired; and (k,) which were repaired."""
         rows = self.layout.complete(rows)
         if not self.repair:
             return rows, np.zeros(len(rows), dtype=np.bool_)
@@ -373,10 +363,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return np.concatenate([fitting, other_decisions], axis=1), repaired
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
-        """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
-
-        If the limits do not forbid a placement, only units without support are moved.
-        """
+        """Repair (k, n_units) placements; without limits, move only units without support."""
         from placement_gym.solvers import repair
 
         if not self.backend.limits_weights:
@@ -386,7 +373,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @cached_property
     def repair_prices(self) -> RepairPrices:
-        """Costs that a repair minimises."""
+        """The costs that a repair minimises."""
         from placement_gym.solvers import RepairPrices
 
         return RepairPrices.from_costs(self.problem, self.known_costs)
@@ -394,7 +381,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def action_masks(self) -> BoolArray:
         """Return (sum of choices,) bool, the allowed values of each entry, as sb3-contrib expects.
 
-        The first N * n_devices say whether each unit may go to each device; the others are True.
+        Only devices of units are masked: priority levels and fusion bits are always allowed.
         """
         _, levels, bits = self.layout.counts
         free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
@@ -415,22 +402,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return Placement.from_assignment(self.problem, self.assignment, self.graph)
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
-        """Return the static part of observations by ``graph_id``, for policies.
+        """Return the static part of observations by ``graph_id``, not scaled, for policies.
 
-        Keys: x, edge_index (2, E), edge_mask, node_mask, and action_mask (N, n_devices); with
-        ``devices`` also those of ``observe_devices``, not ``room``. Nothing is scaled: unit_ms (N,
-        D) are multiples of scale_ms.
+        Keys: x, edge_index (2, E), edge_mask, node_mask and action_mask (N, n_devices).
 
         Args:
-            devices: Include limits, times and links; None includes them if observations do. Times
-                are those known without a measurement.
+            devices: Add the keys of ``observe_devices`` but ``room``; None adds them if they are
+                observed. unit_ms (N, D), known without a measurement, are multiples of scale_ms.
         """
         observed = self.observer.observe_devices if devices is None else devices
         return self.observer.graph_table(observed, self.known_costs if observed else None)
 
     @cached_property
     def painter(self) -> Renderer:
-        """Shows placements."""
+        """Draws placements for ``render``."""
         from placement_gym.envs.render import Renderer
 
         return Renderer()

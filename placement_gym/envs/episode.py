@@ -25,10 +25,7 @@ PLACEMENT = "placement"
 
 
 def check_options(reward: str, horizon: float, repair: bool, render_mode: str | None) -> None:
-    """Raise unless an environment can have these options.
-
-    Environments that load a model first, which takes seconds, check them before that.
-    """
+    """Check options that all environments share, before a model is loaded."""
     check_reward(reward, REWARDS)
     parse_count("horizon", horizon, 1, MAX_HORIZON)
     check_flag("repair", repair)
@@ -36,35 +33,20 @@ def check_options(reward: str, horizon: float, repair: bool, render_mode: str | 
 
 
 def check_render_mode(render_mode: Any) -> None:
-    """Raise unless it is None or a mode that environments render in."""
+    """Check that a mode is None or one of ``RENDER_MODES``."""
     if render_mode is not None:
         check_choice("render_mode", render_mode, RENDER_MODES)
 
 
-def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray | None:
-    """The (n_units,) assignment that an episode begins with; None for the reference device alone.
-
-    Args:
-        options: ``{"placement": ...}`` with a ``Placement``, device names by unit, or device
-            indices of units, which may be padded.
-        problem: The environment's.
-
-    Raises:
-        UserError: There is no such option, or the placement is not of this problem.
-    """
-    start = find_start(options)
-    return None if start is None else parse_start(start, problem)
-
-
 def find_start(options: Mapping[str, Any] | None) -> Any:
-    """The value of the one option of ``reset``; None without it."""
+    """The placement in the options of ``reset``, or None; other options raise."""
     for name in options or {}:
         check_choice("an option of reset", name, [PLACEMENT])
     return (options or {}).get(PLACEMENT)
 
 
 def parse_start(start: Any, problem: Problem) -> IntArray:
-    """(n_units,) device indices of a ``Placement``, of names by unit or of indices."""
+    """(n_units,) device indices from a ``Placement``, names by unit, or padded indices."""
     if hasattr(start, "assignment"):
         assignment: IntArray = start.assignment(problem)
         return assignment
@@ -82,7 +64,7 @@ def parse_start(start: Any, problem: Problem) -> IntArray:
 
 
 def warn_finished() -> None:
-    """Warn that an episode is stepped after its end, as Gymnasium's environments do."""
+    """Warn of a step after the end of an episode, as Gymnasium's environments do."""
     gym.logger.warn(
         "this episode has ended, and the step is undefined: call reset() after a step returns "
         "terminated=True"

@@ -1,4 +1,4 @@
-"""The info that comes with every observation."""
+"""The info of a placement."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from placement_gym.problem import Problem, assignment_hash
 def make_info(
     problem: Problem, row: IntArray, measurement: Measurement, singles: SingleDeviceResults
 ) -> dict[str, Any]:
-    """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
+    """The keys that ``DevicePlacementEnv`` documents, for a row of decisions, in new arrays."""
     best, unlimited = singles.best_speedups
-    # Every key on every step: loggers and vectors need one structure.
+    # Every step has every key: loggers and vector environments need one structure.
     info = {
         **compare_latency(measurement.latency_ms, measurement.reference_ms, best),
         "best_single_unlimited_ms": measurement.reference_ms / unlimited,
@@ -48,12 +48,9 @@ def make_info(
 
 
 def compare_latency(latency_ms: Any, reference_ms: Any, best_single: float) -> dict[str, Any]:
-    """The keys that compare latencies, of one placement or (num_envs,) of several.
+    """The keys that compare latencies, numbers or (num_envs,) arrays.
 
-    Args:
-        latency_ms: Of the placements.
-        reference_ms: Of the reference device, measured alongside.
-        best_single: Speed-up of the best single device.
+    ``best_single`` is the speed-up of the best single device.
     """
     speedup = reference_ms / latency_ms
     return {
@@ -67,7 +64,7 @@ def compare_latency(latency_ms: Any, reference_ms: Any, best_single: float) -> d
 
 def join_warnings(warning: str, singles_warning: str) -> str:
     """Join the warnings of a measurement and of the single devices, if they differ."""
-    if not singles_warning or singles_warning == warning:
-        return warning
-    reason = f"single devices: {singles_warning}"
-    return f"{warning}; {reason}" if warning else reason
+    reasons = [warning] if warning else []
+    if singles_warning not in ("", warning):
+        reasons.append(f"single devices: {singles_warning}")
+    return "; ".join(reasons)

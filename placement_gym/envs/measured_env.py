@@ -1,4 +1,4 @@
-"""The entry point of ``gym.make`` for environments that OpenVINO measures."""
+"""``DevicePlacement-v0``, whose placements OpenVINO measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from placement_gym.workloads import find_objective
 def make_protocol(
     warmup: int, repeats: int | None, noise: float, objective: str, requests: int | None
 ) -> TimingProtocol:
-    """Make the protocol of a step; ``MeasuredEnv`` documents its arguments."""
+    """Make the protocol of a step from arguments of ``MeasuredEnv``."""
     goal = find_objective(objective)
     goal.check_requests(requests)
     check_integer("warmup", warmup, 0)
@@ -74,8 +74,8 @@ class MeasuredEnv(DevicePlacementEnv):
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Maximum number of untimed inferences after the first one; fewer if times stop
             falling.
-        repeats: Maximum number of timed inferences of the placement, and of the reference; None is
-            six. For throughput, of windows of eight or more results; None is four.
+        repeats: Maximum number of timed inferences of the placement, and of the reference; None
+            takes six. For throughput, of windows of at least eight results; None takes four.
         noise: Timing ends early if the half-width of the speed-up's 95 % interval is this fraction,
             or if the placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory.
@@ -85,15 +85,15 @@ class MeasuredEnv(DevicePlacementEnv):
         shapes: Sizes of dynamic dimensions, as in ``{"input_ids": [1, 64]}``; ``"?"`` leaves one
             dynamic, ``"1..128"`` bounds it.
         scenario: What one run of a stateful model does. ``"chat-128-32"`` reads 128 tokens, then
-            decodes 32; None is ``"chat"``, 64 and 16. A model that reads no tokens runs
+            decodes 32. None takes ``"chat"``, 64 and 16, or for a model that reads no tokens
             ``"steps-16"``.
         inputs: Mapping of names to arrays, or a file or folder of them; a list has several samples.
             None generates inputs.
         extension: File of a library for ``ov.Core.add_extension``. Its code runs.
         objective: ``"latency"``, or ``"throughput"``: the milliseconds between two results with
             several requests in flight.
-        requests: For throughput, requests in flight on several devices. None is one more than
-            devices, or as many as devices for a stateful model.
+        requests: For throughput, requests in flight on several devices. None takes one more than
+            there are devices, or for a stateful model one per device.
         tolerance: Maximum relative error of outputs; beyond it a placement is infeasible. None
             chooses it by the devices' precision.
         constraints: Operators to keep on devices or off them, as in ``{"keep_off": {"NPU":
@@ -104,8 +104,8 @@ class MeasuredEnv(DevicePlacementEnv):
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
-        UnsupportedModelError: The model has dynamic inputs that neither ``shapes`` binds nor
-            ``inputs`` have.
+        UnsupportedModelError: The model has dynamic inputs whose sizes neither ``shapes`` nor
+            ``inputs`` give.
         ValueError: Another argument is out of range.
     """
 
@@ -143,7 +143,7 @@ class MeasuredEnv(DevicePlacementEnv):
         observe_devices: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        # Loading a model takes seconds, so the arguments are checked first.
+        # Arguments are checked before a model is loaded, which takes seconds.
         check_options(reward, horizon, repair, render_mode)
         check_flag("cache", cache)
         check_flag("isolate", isolate)
@@ -166,7 +166,7 @@ class MeasuredEnv(DevicePlacementEnv):
             constraints,
         )
         super().__init__(
-            # A repeated placement is not measured again; the benchmark still counts it.
+            # The benchmark also counts placements that come from the cache.
             CachedBackend(backend) if cache else backend,
             reward=reward,
             horizon=horizon,

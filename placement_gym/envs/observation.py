@@ -1,4 +1,4 @@
-"""Observations: the one owner of their keys, shapes, bounds and padding."""
+"""Observations of whole placements: their keys, shapes, bounds and padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Observation = dict[str, NDArray[Any]]
 
 COST_COLUMNS = 16
 MAX_PADDED = {"max_nodes": 1_000_000, "max_edges": 10_000_000, "max_devices": COST_COLUMNS}
-"""Sizes to pad to. Chosen for the largest generated graph; its arrays have 1 GB."""
+"""Largest sizes to pad to. Chosen for the largest generated graph, whose arrays take 1 GB."""
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,
     "shape": features.MAX_RANK,
@@ -45,16 +45,16 @@ N_FEATURES = ENDS[-1]
 SCALED_BLOCKS = ("shape", "work")
 """Blocks of logarithms, which observations divide by ``LOG_DIVISOR``."""
 UNBOUNDED = ("shape", "fractal_dimension", "work", "cost")
-"""Blocks without an upper bound; the others are from 0 to 1, positions from -1."""
+"""Blocks without an upper bound; the others end at 1, and begin at 0 or, for positions, at -1."""
 
 
 def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
-    """Compute (n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
+    """Compute (n_units, N_FEATURES) float32 features in the order of ``FEATURES``.
 
     Args:
         problem: Units and devices.
-        unit_ms: (n_units, n_devices) times from a cost table, if there is one; scaled to a mean
-            of 1.
+        unit_ms: (n_units, n_devices) times for the block ``cost``, which is scaled to a mean of 1;
+            None leaves it at zero.
     """
     graph = problem.units.quotient
     costs = np.zeros((len(graph), COST_COLUMNS))
@@ -74,7 +74,7 @@ def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArr
 
 
 def observe_features(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``compute_node_features`` as observations have it; costs are log(1 + cost)."""
+    """Scale the result of ``compute_node_features`` as observations do."""
     observed = x.copy()
     for name in SCALED_BLOCKS:
         observed[..., FEATURES[name]] /= LOG_DIVISOR
@@ -83,7 +83,7 @@ def observe_features(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def make_features_space(n_nodes: int) -> spaces.Box:
-    """The space of ``x``."""
+    """The space of ``x`` in observations."""
     low, high = np.zeros((2, n_nodes, N_FEATURES), dtype=np.float32)
     low[:, FEATURES["position"]], high[:] = -1.0, 1.0
     for name in UNBOUNDED:
@@ -95,26 +95,25 @@ def make_features_space(n_nodes: int) -> spaces.Box:
 class Observer:
     """Builds the observations of one problem.
 
-    ``DevicePlacementEnv`` documents their keys, and ``SimulatedEnv`` those of further decisions.
-    Masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
+    ``DevicePlacementEnv`` documents their keys, ``SimulatedEnv`` those of priority and fusion.
+    Masks are ``MultiBinary``, which SB3's ``VecNormalize`` cannot normalise: use
     ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
 
     Args:
         problem: Units and devices.
-        horizon: Largest value of ``step``.
-        max_nodes: Common number of units; None takes the problem's.
-        max_edges: Common number of edges; None takes the problem's.
-        max_devices: Common number of devices; None takes the problem's.
-        observe_graph: Include the static graph in observations.
-        observe_devices: Include limits, room, times and links in observations.
+        horizon: Placements per episode.
+        max_nodes: Number of units to pad to; None pads none.
+        max_edges: Number of edges to pad to; None pads none.
+        max_devices: Number of devices to pad to; None pads none.
+        observe_graph: Include the graph.
+        observe_devices: Include limits, free memory, times and links.
         unit_ms: See ``compute_node_features``.
-        costs: Times for ``observe_devices``; None leaves them zero.
-        decisions: Decisions of an action, see ``decisions.ActionLayout``; only placements can be
-            padded.
+        costs: Times for ``observe_devices``; None leaves them at zero.
+        decisions: What an action decides; only placements can be padded.
 
     Raises:
-        ValueError: An argument has another type, the problem is larger than ``max_nodes``,
-            ``max_edges`` or ``max_devices``, or it has more devices than there are cost columns.
+        ValueError: An argument has another type, or the problem is larger than the padding or than
+            ``COST_COLUMNS`` devices.
     """
 
     problem: Problem
@@ -166,15 +165,12 @@ class Observer:
 
     @cached_property
     def layout(self) -> ActionLayout:
-        """The layout of an action."""
-        return ActionLayout.from_problem(self.decisions, self.problem, self.n_nodes, self.n_devices)
+        """The order of decisions in an action."""
+        return ActionLayout(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property
     def graph_id(self) -> int:
-        """Identifies graph, costs and devices by an integer below 2**24, which float32 holds.
-
-        Limits and links count only where they are observed.
-        """
+        """Number below 2^24 that identifies graph and costs, and observed limits and links."""
         parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
         if self.unit_ms is not None:
             parts.append(self.unit_ms.tobytes())
@@ -195,11 +191,10 @@ class Observer:
         if self.observe_graph:
             keys |= {
                 "x": make_features_space(self.n_nodes),
-                "edges": self.edge_space,
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
         if self.observe_devices:
-            keys["room"] = self.device_table.make_room_space()
+            keys["room"] = spaces.Box(-1.0, 1.0, (self.n_devices,), np.float32)
         if self.observe_devices and self.observe_graph:
             keys |= self.device_table.make_spaces()
         if not self.layout.alone:
@@ -208,24 +203,21 @@ class Observer:
 
     @cached_property
     def index_spaces(self) -> dict[str, IndexBox]:
-        """The spaces of the indices that observations hold, without edges."""
+        """The spaces of indices, which observations divide by their number."""
         boxes = {
             "placement": IndexBox(self.n_devices, (self.n_nodes,)),
             "step": IndexBox(self.horizon, (1,)),
             "graph_id": IndexBox(GRAPH_IDS, (1,)),
         }
+        if self.observe_graph:
+            boxes["edges"] = IndexBox(self.n_nodes, (2, self.n_edges))
         if not self.layout.alone:
             boxes["priority"] = IndexBox(LEVELS, (self.layout.n_units,))
         return boxes
 
     @cached_property
-    def edge_space(self) -> IndexBox:
-        """The space of ``edges``."""
-        return IndexBox(self.n_nodes, (2, self.n_edges))
-
-    @cached_property
     def graph_arrays(self) -> Observation:
-        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask`` of ``graph_table``, not scaled."""
+        """The graph's arrays in ``graph_table``, not scaled."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
         x[: len(quotient)] = compute_node_features(self.problem, self.unit_ms)
@@ -240,13 +232,13 @@ class Observer:
 
     @cached_property
     def device_table(self) -> DeviceTable:
-        """Limits, times and links, which never change."""
+        """The arrays of ``observe_devices``."""
         from placement_gym.envs.device_table import DeviceTable
 
         return DeviceTable(self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices)
 
     def graph_table(self, devices: bool, costs: CostTable | None) -> dict[int, Observation]:
-        """See ``DevicePlacementEnv.graph_table``; of devices with these times."""
+        """See ``DevicePlacementEnv.graph_table``; times of devices are those of ``costs``."""
         arrays = {key: value.copy() for key, value in self.graph_arrays.items()}
         if devices:
             arrays |= replace(self, costs=costs).device_table.arrays
@@ -254,13 +246,16 @@ class Observer:
 
     @cached_property
     def constant(self) -> Observation:
-        """The entries that are the same in all observations, scaled."""
-        graph_id = self.index_spaces["graph_id"].scale(np.array([self.graph_id]))
-        constant: Observation = {"node_mask": self.node_mask, "graph_id": graph_id}
+        """The entries that are equal in all observations."""
+        boxes = self.index_spaces
+        constant: Observation = {
+            "node_mask": self.node_mask,
+            "graph_id": boxes["graph_id"].scale(np.array([self.graph_id])),
+        }
         if self.observe_graph:
             constant |= {
                 "x": observe_features(self.graph_arrays["x"]),
-                "edges": self.edge_space.scale(self.graph_arrays["edge_index"]),
+                "edges": boxes["edges"].scale(self.graph_arrays["edge_index"]),
                 "edge_mask": self.graph_arrays["edge_mask"],
             }
         if self.observe_graph and self.observe_devices:
@@ -274,7 +269,7 @@ class Observer:
 
     @cached_property
     def device_masks(self) -> BoolArray:
-        """(N, n_devices) bool, whether each unit may go to each device; padded units may."""
+        """(N, D) bool, whether each unit may go to each device; padded units may go to any."""
         n_units, n_present = self.problem.supported.shape
         masks = np.zeros((self.n_nodes, self.n_devices), dtype=np.bool_)
         masks[:, :n_present] = True
@@ -282,18 +277,18 @@ class Observer:
         return masks
 
     def observe(self, row: IntArray, step: int) -> Observation:
-        """The observation of a row, devices or all decisions; it shares no memory with others."""
+        """Observe a row, (n_units,) devices or all decisions, in new arrays."""
         observation = {key: value.copy() for key, value in self.constant.items()}
         return observation | self.observe_decisions(row, np.array([step]))
 
     def observe_batch(self, rows: IntArray, step: int) -> Observation:
-        """As ``observe``, for k rows; every array has a leading axis of k."""
+        """Observe k rows in arrays with a leading axis of k."""
         k = len(rows)
         constant = {key: np.repeat(array[None], k, axis=0) for key, array in self.constant.items()}
         return constant | self.observe_decisions(rows, np.full((k, 1), step))
 
     def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
-        """The entries that change, of one row or of (k, width) rows."""
+        """The entries that depend on decisions, of one row or of (k, width) rows."""
         assignments = rows[..., : self.layout.n_units]
         placement = assignments
         if self.n_nodes > self.layout.n_units:

@@ -154,8 +154,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         rewards.check_reward(reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.pays = start, reward
-        improvement = rewards.get_reward("improvement")
-        self.reward = base.reward if reward == "final" else improvement
+        self.reward = base.reward if reward == "final" else rewards.improvement
         n_nodes = base.observer.n_nodes
         self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
@@ -181,7 +180,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @cached_property
     def single(self) -> int:
-        """The fastest device alone, among those that hold the model if any does."""
+        """The fastest device that holds the model; if none does, the fastest without limits."""
         singles = self.base.singles
         best = singles.best()
         device = singles.best(limited=False) if best is None else best
@@ -189,7 +188,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @cached_property
     def twin(self) -> SimulatedBackend:
-        """What computes latencies from costs: the simulation, or one by a measured profile.
+        """The backend that computes latencies from costs: simulated, or by a measured profile.
 
         Raises:
             UserError: The environment measures, and has no costs.
@@ -208,19 +207,19 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return SimulatedBackend(self.problem, self.base.costs, semantics)
 
     def predict_ms(self, assignment: IntArray) -> float:
-        """The latency of an (n_units,) placement by costs, without limits and noise."""
+        """The latency of an (n_units,) placement from costs, without limits and noise."""
         return self.twin.simulator.latency_ms(assignment.astype(np.uint8))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode at the first unit; the option ``placement`` overrides ``start``."""
+        """Start an episode; the option ``placement`` overrides ``start``."""
         super().reset(seed=seed)
         self.base.begin(seed, options)
         if seed is not None:
             self.best = None
         self.current = 0
-        # Given starts and single devices are known; others are evaluated if the reward needs it.
+        # Given starts and single devices have been evaluated; others are if the reward needs it.
         start = "given" if (options or {}).get(PLACEMENT) is not None else self.start
         self.assignment = self.base.assignment if start == "given" else self.choose_start()
         is_evaluated = start not in ("random", "best") or self.pays == "improvement"
@@ -244,18 +243,16 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return {**self.info, "memory_bytes": self.info["memory_bytes"].copy()}
 
     def choose_start(self) -> IntArray:
-        """Return the (n_units,) assignment that an episode starts from."""
-        problem = self.problem
+        """Return (n_units,) devices that an episode starts from."""
         if self.start == "random":
-            draws = self.np_random.random(problem.supported.shape) * problem.supported
-            return draws.argmax(axis=1).astype(np.int64)
+            return draw_devices(self.problem.supported, self.np_random)
         if self.start == "best" and self.best is not None:
             return self.best[1]
-        single = self.start == "best-single"
-        return problem.single(self.single if single else problem.reference_device)
+        is_best = self.start == "best-single"
+        return self.problem.single(self.single if is_best else self.problem.reference_device)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Place the current unit; after the last one nothing is placed.
+        """Place the current unit; after the last unit, nothing changes.
 
         Raises:
             ValueError: The action is not a device index.
@@ -277,7 +274,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
             raise UserError(
                 f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
             )
-        self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
+        self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the previous one
         placed = self.base.layout.where_present(device)
         self.assignment[self.current] = placed
         if self.flat is not None:
@@ -285,35 +282,39 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         self.current += 1
 
     def reward_step(self, done: bool) -> float:
-        """The reward; evaluate the placement if the reward needs it."""
+        """Return the reward, after evaluating the placement if the reward needs it."""
         previous = self.base.last_measurement
         if done or self.pays == "improvement":
             measurement = self.evaluate()
         if self.pays == "saving":
-            # Over the best single device: by costs, after the last unit as it was evaluated.
+            # Latencies over the best single device's: from costs, at the end as evaluated.
             before, self.ratio = self.ratio, self.predict_ms(self.assignment) / self.single_ms
             if done:
-                single = self.base.singles.of_device(self.single)
-                self.ratio = measurement.cost_ms / measurement.reference_ms * single.speedup
+                self.ratio = self.compare_with_single(measurement)
             return self.problem.n_units * (before - self.ratio)
         return float(self.reward(measurement, previous)) if done or self.pays != "final" else 0.0
 
+    def compare_with_single(self, outcome: rewards.Outcome) -> Any:
+        """The latencies of evaluated placements, relative to the best single device's."""
+        single = self.base.singles.of_device(self.single)
+        return outcome.cost_ms / outcome.reference_ms * single.speedup
+
     def evaluate(self) -> Measurement:
-        """Evaluate the placement, and keep it if it is the fastest."""
+        """Evaluate the placement; a repair may move every unit but the current one."""
         keep = np.arange(self.problem.n_units) == self.current - 1
         measurement = self.base.evaluate(self.assignment, keep=keep)
-        self.assignment = self.base.assignment  # others may have made room
+        self.assignment = self.base.assignment
         self.update_best(measurement)
         self.info = self.base.get_info()
         return measurement
 
     def update_best(self, measurement: Measurement) -> None:
-        """Keep the current placement for ``start="best"`` if its measurement is the fastest."""
+        """Keep the placement for ``start="best"`` if it is the fastest."""
         if measurement.feasible and (self.best is None or measurement.speedup > self.best[0]):
             self.best = (measurement.speedup, self.assignment)
 
     def observe(self) -> Any:
-        """Observe the state before the current unit is placed; at the end, that of the last one."""
+        """Observe before the current unit is placed; at the end the last unit stays current."""
         if self.flat is not None:
             return self.flat.observe(min(self.current, self.problem.n_units - 1))
         start_ms = self.base.backend.start_ms(self.assignment)
@@ -322,8 +323,8 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def action_masks(self) -> BoolArray:
         """Return (n_devices,) bool, the devices that run the current unit and have room for it.
 
-        Units that this episode has placed take memory, others none. If no device has room, only
-        the one with the most is allowed. Memory counts only if the backend limits weights.
+        Only units placed in this episode take memory, and only if the backend limits weights. If no
+        device has room, the one with the most is allowed.
         """
         unit = min(self.current, self.problem.n_units - 1)
         masks: BoolArray = self.base.observer.device_masks[unit].copy()
@@ -335,22 +336,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     @property
     def problem(self) -> Problem:
-        """Units and devices."""
         return self.base.problem
 
     @property
     def backend(self) -> Backend:
-        """The backend that evaluates placements."""
         return self.base.backend
 
     @property
     def graph(self) -> str:
-        """View of the problem's operators, kept in saved placements."""
         return self.base.graph
 
     @property
     def objective(self) -> str:
-        """See ``DevicePlacementEnv.objective``."""
         return self.base.objective
 
     def placement(self) -> Placement:
@@ -358,17 +355,18 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
         return self.base.placement()
 
     def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
-        """See ``DevicePlacementEnv.graph_table``."""
         return self.base.graph_table(devices)
 
     def cost_table(self) -> CostTable:
-        """See ``DevicePlacementEnv.cost_table``."""
         return self.base.cost_table()
 
     def render(self) -> str | UInt8 | None:
-        """See ``DevicePlacementEnv.render``."""
         return self.base.render()
 
     def close(self) -> None:
-        """See ``DevicePlacementEnv.close``."""
         self.base.close()
+
+
+def draw_devices(supported: BoolArray, rng: np.random.Generator) -> IntArray:
+    """(n_units,) a random device for each unit, among those that support it."""
+    return (rng.random(supported.shape) * supported).argmax(axis=1).astype(np.int64)

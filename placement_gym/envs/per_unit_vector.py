@@ -1,4 +1,4 @@
-"""Many placements that are made unit by unit at once."""
+"""The vector environment that places one unit per step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
 from placement_gym.envs.entry_points import SimulatedVectorEnv
 from placement_gym.envs.episode import PLACEMENT
-from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.per_unit import PerUnitEnv, draw_devices
 from placement_gym.envs.unit_observation import observe_unit
 from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
 
@@ -21,12 +22,12 @@ from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
 class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray, NDArray[Any]]):
     """``gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=k)``: equal to k single environments.
 
-    All of them place the same unit in a step, and their placements are evaluated together. Their
-    episodes end together, and the next ones begin in the same step (``AutoresetMode.SAME_STEP``).
-    Infos have the keys of ``SimulatedVectorEnv``.
+    All environments place the same unit in a step, and their placements are evaluated together.
+    Episodes are reset in the step that ends them (``AutoresetMode.SAME_STEP``). Infos have the keys
+    of ``SimulatedVectorEnv``.
 
     Args:
-        num_envs: Units placed per step, one in each environment.
+        num_envs: Number of environments.
         max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
         start: See ``PerUnitEnv``.
         reward: See ``PerUnitEnv``.
@@ -61,15 +62,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, Info]:
-        """Start an episode in every environment.
-
-        Args:
-            seed: A seed for each environment, or the first of consecutive ones.
-            options: As for ``PlacementVectorEnv``.
-
-        Raises:
-            UserError: There is no such option, or not one seed or placement per environment.
-        """
+        """Start all episodes; arguments and errors are those of ``PlacementVectorEnv``."""
         self.whole.reset(seed=seed, options=options)
         for number, each in enumerate(self.list_seeds(seed)):
             if each is not None:
@@ -80,7 +73,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         return self.observe(), self.whole.get_info()
 
     def begin(self, is_given: bool = False) -> None:
-        """Begin all episodes, from the placements of ``whole`` if they are given."""
+        """Start all episodes; if ``is_given``, from the placements of ``whole``."""
         one, whole = self.one, self.whole
         self.current, start = 0, "given" if is_given else one.start
         rows = whole.rows
@@ -90,7 +83,9 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
             alone = one.base.singles.of_device(one.single)
             whole.rows, whole.outcomes = rows, Outcomes.from_measurement(alone, self.num_envs)
         elif start in ("random", "best"):
-            rows = self.draw_starts() if start == "random" else self.best_rows.copy()
+            rows = self.best_rows.copy()
+            if start == "random":
+                rows = np.stack([draw_devices(one.problem.supported, rng) for rng in self.rngs])
             if is_evaluated:
                 whole.outcomes = whole.evaluate(rows)
                 rows = whole.rows
@@ -102,21 +97,8 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if one.flat is not None:
             one.flat.begin(rows)
 
-    def draw_starts(self) -> IntArray:
-        """(num_envs, n_units) random devices, as ``PerUnitEnv`` draws them."""
-        supported = self.one.problem.supported
-        draws = np.stack([rng.random(supported.shape) * supported for rng in self.rngs])
-        return draws.argmax(axis=2).astype(np.int64)
-
     def step(self, actions: IntArray) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
-        """Place the current unit in every environment.
-
-        Args:
-            actions: (num_envs,) device indices.
-
-        Raises:
-            UserError: The actions have another shape or range.
-        """
+        """Place the current unit in every environment on (num_envs,) devices."""
         self.move_current(np.asarray(actions))
         is_last = self.current == self.one.problem.n_units
         reward = self.reward_step(is_last)
@@ -128,12 +110,12 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         if terminated[0] or truncated[0]:
             self.whole.start_episodes()
             self.begin()
-            ends = self.report_ends(self.unbatch(observation), info)
+            ends = self.report_ends(iterate(self.observation_space, observation), info)
             observation, info = self.observe(), self.whole.get_info() | ends
         return observation, reward, terminated, truncated, info
 
     def move_current(self, devices: IntArray) -> None:
-        """Move the current unit to (num_envs,) devices and continue with the next unit."""
+        """Move the current unit and continue with the next; invalid devices raise."""
         n_devices = self.one.base.observer.n_devices
         is_right = devices.dtype.kind in "iu" and devices.shape == (self.num_envs,)
         if not (is_right and (devices >= 0).all() and (devices < n_devices).all()):
@@ -142,59 +124,51 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
                 f"{devices!r:.200}"
             )
         placed = self.one.base.layout.where_present(devices)
-        self.rows = self.rows.copy()  # ``whole`` keeps those before
+        self.rows = self.rows.copy()  # ``whole`` keeps the previous ones
         self.rows[:, self.current] = placed
         if self.one.flat is not None:
             self.one.flat.place(self.current, placed)
         self.current += 1
 
     def reward_step(self, is_last: bool) -> FloatArray:
-        """(num_envs,) rewards; placements are evaluated where the reward needs it."""
+        """(num_envs,) rewards, after evaluating the placements if the reward needs it."""
         one, whole, previous = self.one, self.whole, self.whole.outcomes
         if is_last or one.pays == "improvement":
             keep = np.arange(self.rows.shape[1]) == self.current - 1
             whole.outcomes = whole.evaluate(self.rows, np.broadcast_to(keep, self.rows.shape))
-            self.rows = whole.rows  # others may have made room
+            self.rows = whole.rows  # a repair may have moved other units
             self.update_best()
         if one.pays == "saving":
             before, self.ratios = self.ratios, self.predict_ratios()
             if is_last:
-                single = one.base.singles.of_device(one.single)
-                outcomes = whole.outcomes
-                self.ratios = outcomes.cost_ms / outcomes.reference_ms * single.speedup
+                self.ratios = one.compare_with_single(whole.outcomes)
             return one.problem.n_units * (before - self.ratios)
         if is_last or one.pays != "final":
             return np.asarray(one.reward(whole.outcomes, previous), dtype=np.float64)
         return np.zeros(self.num_envs)
 
     def predict_ratios(self) -> FloatArray:
-        """(num_envs,) latencies by costs, over that of the best single device."""
+        """(num_envs,) latencies from costs, relative to the best single device's."""
         latencies_ms = self.one.twin.simulator.latencies_ms(self.rows.astype(np.uint8))
         return latencies_ms / self.one.single_ms
 
     def update_best(self) -> None:
-        """Keep the placements that are the fastest of their environments."""
+        """Keep each environment's placement for ``start="best"`` if it is the fastest."""
         outcomes = self.whole.outcomes
         is_best = outcomes.feasible & (outcomes.speedup > self.best_speedup)
         self.best_speedup[is_best] = outcomes.speedup[is_best]
         self.best_rows[is_best] = self.rows[is_best]
 
     def observe(self) -> Any:
-        """The observations before the current unit is placed, as ``PerUnitEnv`` has them."""
         one = self.one
         if one.flat is not None:
             return one.flat.observe(min(self.current, one.problem.n_units - 1))
         start_ms = np.stack([one.backend.start_ms(row) for row in self.rows])
         return observe_unit(one.base.observer, self.rows, self.current, start_ms)
 
-    def unbatch(self, observation: Any) -> Any:
-        """(num_envs,) the observation of each environment."""
-        return self.whole.unbatch(observation) if self.one.flat is None else observation
-
     def render(self) -> tuple[Any, ...] | None:
-        """The placement of each environment that was evaluated last."""
+        """Render the placement of each environment that was evaluated last."""
         return self.whole.render()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the shared environment."""
         self.whole.close()

@@ -1,4 +1,4 @@
-"""The environment that evaluates whole placements, inside wrappers or one that places units."""
+"""Finding the environment that evaluates whole placements, and properties of its wrappers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from placement_gym.problem.costs import Semantics
 
 
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
-    """Find the environment that evaluates whole placements; None if there is none."""
+    """The environment that ``placement_env`` returns; None if there is none."""
     inner = getattr(env, "unwrapped", None)
     if isinstance(inner, DevicePlacementEnv):
         return inner
-    from placement_gym.envs.per_unit import PerUnitEnv  # only where it is used
+    from placement_gym.envs.per_unit import PerUnitEnv
 
     return inner.base if isinstance(inner, PerUnitEnv) else None
 
@@ -26,13 +26,13 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     """Return the environment that evaluates whole placements, inside any wrappers.
 
     Args:
-        env: The environment. Of one that places one unit per step it is the one inside, whose
-            placement, measurements and backend are those of the episode, but not its spaces.
+        env: The environment. For one that places one unit per step, the environment inside is
+            returned, which has the same placement, measurements and backend but other spaces.
         joint: True if the caller also passes decisions other than the placement.
 
     Raises:
-        TypeError: The innermost environment is not a ``DevicePlacementEnv``.
-        UserError: Its actions decide more than the placement, which the caller cannot.
+        TypeError: The innermost environment is not a placement environment.
+        UserError: Its actions decide more than the placement, and ``joint`` is False.
     """
     base = find_placement_env(env)
     if base is None:
@@ -47,7 +47,7 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
 
 
 def find_wrapper(env: gym.Env[Any, Any]) -> str:
-    """The class of the outermost wrapper other than those of ``gym.make``; empty without one."""
+    """The class name of the outermost wrapper that ``gym.make`` did not add; empty if none."""
     while isinstance(env, gym.Wrapper):
         if not isinstance(env, OrderEnforcing | PassiveEnvChecker | TimeLimit):
             return type(env).__name__
@@ -56,7 +56,7 @@ def find_wrapper(env: gym.Env[Any, Any]) -> str:
 
 
 def find_step_limit(env: gym.Env[Any, Any]) -> int | None:
-    """The ``max_episode_steps`` of an environment; None without one."""
+    """The smallest ``max_episode_steps`` of an environment's wrappers; None without one."""
     limits = list[int]()
     while isinstance(env, gym.Wrapper):
         if isinstance(env, TimeLimit):
@@ -66,7 +66,7 @@ def find_step_limit(env: gym.Env[Any, Any]) -> int | None:
 
 
 def find_semantics(env: DevicePlacementEnv) -> Semantics | None:
-    """The meaning of a latency to the backend below all wrappers; None where it is measured."""
+    """The semantics of simulated latencies; None if they are measured."""
     backend: Any = env.backend
     while hasattr(backend, "inner"):
         backend = backend.inner

@@ -1,4 +1,4 @@
-"""Playing an episode with a trained agent, and its answer: a placement to deploy."""
+"""Playing an episode with a trained agent, and the placement that it ends with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Policy(Protocol):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[Any, Any]:
-        """The action for an observation, and the next recurrent state."""
+        """Return the action for an observation, and the next recurrent state."""
         ...
 
 
@@ -32,7 +32,7 @@ def play_episode(
 ) -> dict[str, Any]:
     """Play one episode and return its last info.
 
-    A policy whose ``predict`` takes ``action_masks``, as MaskablePPO's does, is given them.
+    Action masks are passed to a ``predict`` that takes ``action_masks``, as MaskablePPO's does.
     """
     observation, info = env.reset(seed=seed)
     masked = "action_masks" in signature(policy.predict).parameters
@@ -46,15 +46,14 @@ def play_episode(
 
 
 def place(model: Policy, env: gym.Env[Any, Any]) -> Placement:
-    """Play one deterministic episode and return its last placement, which can be deployed.
+    """Play one deterministic episode and return the placement that was evaluated last.
 
-    That is the placement that was evaluated. With ``repair=True`` it fits where the action that
-    ``predict`` returns may not.
+    With ``repair=True`` this placement fits, even if the action of ``predict`` does not.
 
     Args:
         model: Anything with ``predict``: a model of Stable-Baselines3, or an agent.
-        env: Any placement environment, wrapped or not, that places all units at once or one unit
-            per step.
+        env: A placement environment, wrapped or not, that places all units at once or one unit per
+            step.
 
     Raises:
         TypeError: ``env`` is not one placement environment.

@@ -1,4 +1,4 @@
-"""Reading observations: indices, and sizes, of which a model takes those of its training."""
+"""Reading observations: their indices, and their sizes, which must be those of the training."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from placement_gym.envs.scaling import GRAPH_IDS, IndexBox, read_indices
 
 Sizes = dict[str, int]
 KEYS = {"max_nodes": "node_mask", "max_edges": "edge_mask", "max_devices": "room"}
-"""Argument of ``gym.make`` -> key of an observation that has this size."""
+"""Argument of ``gym.make`` -> key of observations whose last axis has this size."""
 
 
 def read_graph_id(observation: Mapping[str, Any]) -> Any:
-    """The (..., 1) int64 keys of ``graph_table()`` for an observation or a batch of them."""
+    """The (..., 1) int64 keys of ``graph_table()``, of an observation or a batch."""
     return read_indices(observation["graph_id"], GRAPH_IDS)
 
 
 def read_current_unit(observation: Mapping[str, Any]) -> Any:
-    """The (..., 1) int64 index of the unit that an action places, of ``PerUnitEnv``."""
+    """The (..., 1) int64 index of the current unit in an observation of ``PerUnitEnv``."""
     return read_indices(observation["current_unit"], observation["visited"].shape[-1])
 
 
@@ -27,42 +27,35 @@ def edge_index(observation: Mapping[str, Any]) -> Any:
     """The producer and consumer of each edge, as PyTorch Geometric takes them.
 
     Args:
-        observation: Of an environment with ``observe_graph=True``, or a batch; arrays or tensors.
+        observation: An observation with the graph, or a batch; arrays or tensors.
 
     Returns:
-        (..., 2, E) int64 indices of units, an array or a tensor as the observation; ``edge_mask``
-        is 1 where there is an edge.
+        (..., 2, E) int64 indices of units, padded where ``edge_mask`` is 0.
     """
     return read_indices(observation["edges"], observation["node_mask"].shape[-1])
 
 
 def read_sizes(observed: Any) -> Sizes:
-    """Numbers of nodes, edges and devices by the argument that pads to them, as far as known.
+    """The numbers of nodes, edges and devices that an observation, a batch or a space has.
 
-    Args:
-        observed: An observation, of one or several environments, or the space of one. Others than
-            those of placement environments have no sizes.
+    Keys are the arguments of ``gym.make`` that pad to them.
     """
     if not isinstance(observed, Mapping):
         return {}
-    # By `get`, as ``key in space`` asks whether the space contains a point.
+    # Not by `key in observed`, which for a space asks whether it contains a point.
     entries = {name: observed.get(key) for name, key in KEYS.items()}
     sizes: Sizes = {name: space.shape[-1] for name, space in entries.items() if space is not None}
     placement = observed.get("placement")
-    if isinstance(placement, IndexBox):  # ``room`` is there only where devices are observed
+    if isinstance(placement, IndexBox):  # known even without `room`
         sizes["max_devices"] = placement.count
     return sizes
 
 
 def check_sizes(trained: Sizes, observed: Sizes) -> None:
-    """Raise if a model is given other sizes than those that it was trained with.
-
-    Args:
-        trained: Its own.
-        observed: Of the environment or observation; a size that only one of them has is left out.
+    """Raise if a size of an observation differs from that of a model's training.
 
     Raises:
-        UserError: A size differs; the message names the arguments that make them equal.
+        UserError: The message names the arguments that make the sizes equal.
     """
     shared = [name for name in KEYS if name in trained and name in observed]
     names = [name for name in shared if trained[name] != observed[name]]

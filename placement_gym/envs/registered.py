@@ -1,4 +1,4 @@
-"""Registered environments: which of them place the units of one problem."""
+"""Registered placement environments."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
 
 OWN_IDS = "DevicePlacement"
-"""Prefix of the ids of this package."""
+"""Prefix of this package's ids."""
 PLACEMENT_CLASSES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
-"""Bases of the classes that may be the entry point of a placement environment."""
+"""Bases of classes that may make a placement environment."""
 
 
 def find_env_spec(env_id: str) -> EnvSpec:
-    """The registered spec of a placement environment, with or without ``"module:"`` before its id.
+    """The registered spec of a placement environment, by its id or ``"module:id"``.
 
     Raises:
-        UserError: The id is unknown, and the message suggests the nearest one; or it is not that
-            of a placement environment.
+        UserError: The id is unknown, or not that of a placement environment.
     """
     module, _, name = env_id.rpartition(":")
     if ":" in module:
@@ -43,15 +42,15 @@ def find_env_spec(env_id: str) -> EnvSpec:
 
 
 def is_placement_env(spec: EnvSpec) -> bool:
-    """Return whether a spec may be that of a placement environment."""
+    """Return whether a spec may make a placement environment."""
     creator = find_creator(spec)
     if isinstance(creator, type):
         return issubclass(creator, PLACEMENT_CLASSES)
-    return creator is not None  # what a function makes is only known once it has made it
+    return creator is not None  # only a call of a function shows what it makes
 
 
 def not_placement(name: str) -> UserError:
-    """Make the error for the id of an environment that does not place one problem's units."""
+    """Make the error for an environment that is not a placement environment."""
     *ids, last_id = placement_ids()
     remedy = ""
     if name.startswith(OWN_IDS):  # policies of Stream and Online are compared by their rewards
@@ -62,7 +61,7 @@ def not_placement(name: str) -> UserError:
 
 
 def placement_ids() -> list[str]:
-    """Ids of this package's registered placement environments, in alphabetical order."""
+    """This package's ids of placement environments, sorted."""
     return sorted(
         name
         for name, spec in gym.registry.items()
@@ -71,7 +70,7 @@ def placement_ids() -> list[str]:
 
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
-    """The callable behind a spec; None if there is none, or it cannot be imported."""
+    """The callable of a spec; None if it has none, or it cannot be imported."""
     try:
         entry_point = spec.entry_point
         return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point

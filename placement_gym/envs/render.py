@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase, digits
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 LINE_LETTERS = 72
 LETTERS = ascii_uppercase + ascii_lowercase + digits
-"""Letters of devices; after the last they begin again."""
+"""Letters of devices, repeated after the last."""
 
 
 def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
-    """A summary, one line per device, and one letter per unit in topological order."""
+    """Describe a placement: a title, a line per device, and a letter per unit."""
     units = np.bincount(assignment, minlength=len(problem.devices))
     memory = [format_bytes(n_bytes) for n_bytes in problem.memory_bytes(assignment).tolist()]
     width = max(len(name) for name in problem.device_names)
@@ -29,10 +30,7 @@ def render_text(problem: Problem, assignment: IntArray, measurement: Measurement
         letter = LETTERS[index % len(LETTERS)]
         lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:>11}")
     letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
-    lines += [
-        letters[start : start + LINE_LETTERS] for start in range(0, len(letters), LINE_LETTERS)
-    ]
-    return "\n".join(lines)
+    return "\n".join(lines + wrap(letters, LINE_LETTERS))
 
 
 def make_title(problem: Problem, measurement: Measurement) -> str:
@@ -48,13 +46,13 @@ def make_title(problem: Problem, measurement: Measurement) -> str:
 
 
 class Renderer:
-    """Shows placements; of a problem that it has drawn before, it draws only what changes."""
+    """Draws placements; for the same problem it redraws only what changes."""
 
     def __init__(self) -> None:
         self.film: Film | None = None
 
     def __getstate__(self) -> dict[str, None]:
-        return {"film": None}  # figures are laid out again where they are needed
+        return {"film": None}  # figures are made again when needed
 
     def render(
         self, mode: str | None, problem: Problem, assignment: IntArray, measurement: Measurement

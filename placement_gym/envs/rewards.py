@@ -1,4 +1,4 @@
-"""Rewards: pure functions of a placement's outcome and the one before, or of arrays of both."""
+"""Rewards: pure functions of the outcomes of a placement and of the previous one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.base import UserError, check_choice
 
 
 class Outcome(Protocol):
-    """Values that a reward depends on: numbers for one placement, (k,) arrays for k placements."""
+    """The values that a reward depends on: numbers, or (k,) arrays for k placements."""
 
     @property
     def reference_ms(self) -> Any:
@@ -19,19 +19,19 @@ class Outcome(Protocol):
 
     @property
     def cost_ms(self) -> Any:
-        """Latency of the placement, with the penalty of excess bytes."""
+        """Latency of the placement, with a penalty if it is infeasible."""
 
 
 Reward = Callable[[Outcome, Outcome], Any]
 
 
 def log_speedup(outcome: Outcome, previous: Outcome) -> Any:
-    """Logarithm of the speed-up: 0 for the reference, up to noise; equal ratios count equally."""
+    """Logarithm of the speed-up."""
     return np.log(speedup(outcome, previous))
 
 
 def speedup(outcome: Outcome, previous: Outcome) -> Any:
-    """Reference latency over latency."""
+    """Reference latency / latency."""
     return outcome.reference_ms / outcome.cost_ms
 
 
@@ -46,7 +46,7 @@ def neg_sqrt_latency(outcome: Outcome, previous: Outcome) -> Any:
 
 
 def improvement(outcome: Outcome, previous: Outcome) -> Any:
-    """Latency saved since the last placement, in reference latencies (Placeto, section 3)."""
+    """Latency saved since the last placement / reference latency (Placeto, section 3)."""
     return previous.cost_ms / previous.reference_ms - outcome.cost_ms / outcome.reference_ms
 
 
@@ -57,21 +57,13 @@ REWARDS: dict[str, Reward] = {
 
 
 def get_reward(name: str) -> Reward:
-    """Return the reward function of a name, a key of ``REWARDS``.
-
-    Raises:
-        UserError: The name is unknown; the message lists all.
-    """
+    """Return the reward function of a name; an unknown name raises ``UserError``."""
     check_reward(name, REWARDS)
     return REWARDS[name]
 
 
 def check_reward(name: Any, names: Collection[str]) -> None:
-    """Raise unless it is one of these names.
-
-    Raises:
-        UserError: It is not; for a function the message says how to use it.
-    """
+    """Raise ``UserError`` unless a reward is one of these names."""
     if callable(name):
         raise UserError(
             f"reward must be one of {', '.join(names)}, not a function: any other reward is a "

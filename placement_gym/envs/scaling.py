@@ -1,8 +1,4 @@
-"""Numbers of order one: how observations hold indices, features and times.
-
-No entry saturates a network that reads observations unchanged. Policies of this package restore
-indices and times.
-"""
+"""Scaling of observations to numbers of order one, which no network saturates on."""
 
 from __future__ import annotations
 
@@ -13,18 +9,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 GRAPH_IDS = 1 << 24
-"""Number of graph ids; float32 holds the share of each exactly."""
+"""Number of graph ids: float32 holds each id / 2^24 exactly."""
 LOG_DIVISOR = 8.0
-"""Divisor of observed logarithms of whole quantities: a power of two, which loses no digit."""
+"""Divisor of observed logarithms. Chosen because dividing by a power of two is exact."""
 
 
 class IndexBox(spaces.Box):
-    """The space of indices that are divided by their number.
-
-    Args:
-        count: Divisor of indices.
-        shape: Shape of an array of them.
-    """
+    """The space of arrays of indices below ``count``, divided by it."""
 
     def __init__(self, count: int, shape: tuple[int, ...]) -> None:
         super().__init__(0.0, 1.0, shape, np.float32)
@@ -34,15 +25,15 @@ class IndexBox(spaces.Box):
         return isinstance(other, IndexBox) and self.count == other.count and super().__eq__(other)
 
     def scale(self, indices: NDArray[Any]) -> NDArray[np.float32]:
-        """Divide indices by their number, as observations hold them."""
+        """Divide indices by their number."""
         return (indices / self.count).astype(np.float32)
 
     def read(self, observed: Any) -> Any:
-        """Restore the int64 indices of an observed array or tensor, or of a batch of them."""
+        """Restore the int64 indices of an observed array or tensor, or of a batch."""
         return read_indices(observed, self.count)
 
 
 def read_indices(observed: Any, count: int) -> Any:
-    """The int64 indices of an array or tensor of indices that were divided by their number."""
+    """Restore int64 indices that were divided by their number, in an array or tensor."""
     indices = (observed * count).round()
     return indices.astype(np.int64) if isinstance(indices, np.ndarray) else indices.long()

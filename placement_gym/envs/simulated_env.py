@@ -1,4 +1,4 @@
-"""The entry point of ``gym.make`` for environments that a cost table simulates."""
+"""``DevicePlacementSim-v0``, whose latencies are computed from a cost table."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class SimulatedEnv(DevicePlacementEnv):
             mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with
             costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
-        inputs: As for ``MeasuredEnv``; costs are those at their sizes.
+        inputs: As for ``MeasuredEnv``; costs are for their sizes.
         scenario: As for ``MeasuredEnv``. Analytic costs give every decoded token the mean of the
             first and the last one's.
         decisions: ``"placement"``, and optionally ``"priority"``, ``"fusion"`` or both, which
@@ -127,8 +127,8 @@ class SimulatedEnv(DevicePlacementEnv):
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
-        UnsupportedModelError: The model has dynamic inputs that neither ``shapes`` binds nor
-            ``inputs`` have.
+        UnsupportedModelError: The model has dynamic inputs whose sizes neither ``shapes`` nor
+            ``inputs`` give.
         ValueError: Another argument is out of range.
     """
 
@@ -160,12 +160,12 @@ class SimulatedEnv(DevicePlacementEnv):
         observe_devices: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        # Loading a model takes seconds, so the arguments are checked first.
+        # Arguments are checked before a model is loaded, which takes seconds.
         check_options(reward, horizon, repair, render_mode)
         check_not_negative("noise", noise, MAX_NOISE)
         spec = ModelSpec(model, granularity, graph, shapes, inputs, scenario, extension)
         twin = build_simulated_problem(spec, devices, costs, constraints)
-        # Published costs belong to a schedule, which the twin brings along.
+        # Published costs come with a schedule.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_times()
@@ -184,7 +184,7 @@ class SimulatedEnv(DevicePlacementEnv):
             decisions=decisions,
             render_mode=render_mode,
         )
-        # Where actions also decide priority or fusion, the backend evaluates rows of all.
+        # If actions also decide priority or fusion, the backend evaluates rows of all decisions.
         self.exact: SimulatedBackend | JointBackend = self.simulated
         if not self.layout.alone:
             from placement_gym.backends.simulated import JointBackend
@@ -192,7 +192,7 @@ class SimulatedEnv(DevicePlacementEnv):
             self.exact = self.backend = JointBackend(self.simulated, self.layout)
 
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """As ``DevicePlacementEnv.begin``; a seed also seeds the noise."""
+        """Start an episode without observing it; a seed also seeds the noise."""
         if seed is not None:
             self.simulated.rng = np.random.default_rng(seed)
         super().begin(seed, options)

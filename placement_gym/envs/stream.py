@@ -1,4 +1,4 @@
-"""A stream of problems: every episode is another generated graph on other devices."""
+"""``DevicePlacementStream-v0``: every episode places another generated graph."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ from placement_gym.base import (
 )
 from placement_gym.envs.episode import RENDER_MODES, check_render_mode
 from placement_gym.envs.render import Renderer
-from placement_gym.envs.stream_problem import (
-    MakeProblem,
-    StreamProblem,
-    find_problem,
-)
+from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
 from placement_gym.graph import FAMILIES
 from placement_gym.graph.families import (
     MAX_DEVICES,
@@ -45,14 +41,14 @@ STATISTICS, GRAPH = "statistics", "graph"
 PROBLEM = "problem"
 """The one option of ``reset``."""
 FRAME = (1100, 750)
-"""Width and height of a picture."""
+"""Width and height of a picture in pixels."""
 
 
 class StreamEnv(gym.Env[Any, Any]):
     """``DevicePlacementStream-v0``: every episode places another generated graph, in one step.
 
     ## Description
-    Learn a policy that places graphs it has never seen. Every episode is another
+    Learn a policy that places graphs it has never seen. Every episode poses another
     [simulated](../../docs/explanation/latency.md#simulated) problem: a generated graph of 50 to 800
     operators, a host with two or four GPUs, often with memory limits, and a schedule.
 
@@ -137,7 +133,7 @@ class StreamEnv(gym.Env[Any, Any]):
             the others lack.
         n_problems: Number of problems; None takes all of the split.
         families: Families of graphs; None takes those of the split.
-        sizes: Fewest and most operators of a graph.
+        sizes: Smallest and largest number of operators of a graph.
         devices: As for ``SimulatedEnv``; None draws them.
         schedule: A key of ``problem.costs.semantics.PRESETS``; None draws ``"list"`` or
             ``"event"``.
@@ -195,8 +191,7 @@ class StreamEnv(gym.Env[Any, Any]):
         self.make_problem: MakeProblem = make_problem or StreamProblems(
             None if families is None else tuple(families), (least, most), specs, schedule or ""
         )
-        padded = {"max_nodes": most, "max_edges": MAX_EDGES, "max_devices": n_devices}
-        self.padded = tuple(padded.items())
+        self.padded = (("max_nodes", most), ("max_edges", MAX_EDGES), ("max_devices", n_devices))
         self.left = 0
         self.take(seeds.start)
         self.action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
@@ -209,16 +204,11 @@ class StreamEnv(gym.Env[Any, Any]):
             self.observation_space = self.current.observer.space()
 
     def take(self, seed: int) -> None:
-        """Make the problem of a seed the current one."""
         self.problem_seed, self.current = seed, self.find_problem(seed)
         self.place: Any = self.current.host
 
     def check_problem(self, seed: Any) -> int:
-        """The seed if its problem is of this environment's split.
-
-        Raises:
-            UserError: It is of another split, or no seed; the message has the range.
-        """
+        """Return a seed of this environment's split; others raise ``UserError``."""
         check_integer("option 'problem'", seed, 0)
         if (split := split_of_seed(seed)) != self.split:
             raise UserError(
@@ -228,17 +218,13 @@ class StreamEnv(gym.Env[Any, Any]):
         return int(seed)
 
     def find_problem(self, seed: int) -> StreamProblem:
-        """The problem of a seed, with its scheduler, statistics and floor."""
+        """Return the problem of a seed, with its scheduler, statistics and floor."""
         return find_problem(self.make_problem, seed, self.padded)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode of the next problem.
-
-        Args:
-            seed: Seeds which problems are drawn.
-            options: ``{"problem": seed}`` chooses one of the split.
+        """Start an episode, with ``options={"problem": 10_007}`` of a given problem of the split.
 
         Raises:
             UserError: There is no such option, or the split has no such problem.
@@ -271,11 +257,11 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.finish(place, cost)
 
     def make_tastes(self) -> np.random.Generator:
-        """The source of random biases, the same for a problem: equal actions have equal rewards."""
+        """The source of random biases, seeded by the problem: equal actions get equal rewards."""
         return np.random.default_rng(self.problem_seed)
 
     def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """End the episode with (n_units,) devices and their cost in ms."""
+        """End the episode with (n_units,) devices and their cost in ms, infinite if infeasible."""
         problem, self.place = self.current, place
         if self.render_mode == "human":
             self.render()
@@ -284,13 +270,12 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.observe(place, 1), reward, True, False, self.describe(latency_ms, feasible)
 
     def observe(self, place: Any, step: int) -> Any:
-        """The observation of (n_units,) devices."""
+        """Observe the problem, or the graph with its units on (n_units,) devices."""
         if not self.observes_graph:
             return self.current.statistics.copy()
         return self.current.observer.observe(place.astype(np.int64), step)
 
     def describe(self, latency_ms: float, feasible: bool) -> dict[str, Any]:
-        """The info of a placement."""
         return {
             "latency_ms": latency_ms,
             "reference_ms": self.current.reference_ms,
@@ -301,7 +286,7 @@ class StreamEnv(gym.Env[Any, Any]):
         }
 
     def render(self) -> str | UInt8 | None:
-        """The last placement, or the host's, as text or as a picture of ``FRAME`` pixels."""
+        """Render the last placement as text or as a picture of ``FRAME`` pixels."""
         problem, place = self.current, self.place.astype(np.int64)
         measurement = problem.backend.evaluate(place)
         shown = self.painter.render(self.render_mode, problem.problem, place, measurement)
@@ -309,20 +294,16 @@ class StreamEnv(gym.Env[Any, Any]):
             return shown
         from PIL import Image, ImageOps
 
-        # a video's frames have one size, whatever the graph
+        # The frames of a video need one size.
         return np.asarray(ImageOps.pad(Image.fromarray(shown), FRAME, color="white"))
 
     def action_masks(self) -> Any:
-        """(sum of choices,) bool, what each unit may be placed on (sb3-contrib's form)."""
+        """Return (sum of choices,) bool, the allowed devices of units, as sb3-contrib expects."""
         return self.current.observer.device_masks.ravel()
 
 
 def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
-    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
-
-    Raises:
-        UserError: They have another shape, or numbers that are not finite.
-    """
+    """The (number, ``N_WEIGHTS``) weights of actions; invalid ones raise ``UserError``."""
     weights = np.asarray(actions, dtype=np.float64)
     if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
         raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
@@ -330,11 +311,7 @@ def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
 
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:
-    """Fewest and most operators.
-
-    Raises:
-        UserError: They are not two numbers, ascending and not too small.
-    """
+    """Smallest and largest number of operators; ``UserError`` unless the range is wide enough."""
     check_sequence("sizes", sizes, [MIN_UNITS, MAX_UNITS])
     if len(sizes) != 2:
         raise UserError(f"sizes are the fewest and most operators of a graph, not {sizes!r:.80}")

@@ -1,4 +1,4 @@
-"""Problems of a stream, made when they are first placed, and kept."""
+"""The problems of a stream, which are kept once made."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ if TYPE_CHECKING:
     from placement_gym.problem.costs import CostGraph
 
 CACHE_SIZE = 1024
-"""Problems in the cache, a fifth of a gigabyte."""
+"""Number of problems to keep, 0.2 GB."""
 MakeProblem = Callable[[int], "SampledProblem | CostGraph"]
-"""Makes the problem of a seed."""
 
 
 class StreamProblem:
-    """A generated problem with all that an episode needs.
+    """A generated problem with what an episode needs.
 
     Args:
-        sampled: Its description.
+        sampled: The description of the problem.
         sizes: ``max_nodes``, ``max_edges`` and ``max_devices`` to pad observations to.
 
     Attributes:
-        scheduler: Its list scheduler, which has the problem and the simulator.
-        statistics: (``N_STATISTICS``,) float32.
+        scheduler: Makes list schedules.
+        statistics: (``N_STATISTICS``,) float32 observation.
         host: (n_units,) the reference device for each unit.
-        reference_ms: Latency of the reference device, memory ignored.
-        floor_ms: Latency that rewards compare with: of the best of ``solvers.earliest_finish``,
-            repaired where it does not fit, filling in order and single devices.
+        reference_ms: Latency of the reference device, without memory limits.
+        floor_ms: Lowest latency of repaired list scheduling by earliest finish, filling in order
+            and single devices; the reference's if all are infeasible.
     """
 
     def __init__(self, sampled: SampledProblem | CostGraph, sizes: Mapping[str, int]) -> None:
         self.sampled, self.sizes = sampled, sizes
         kwargs = sampled.env_kwargs()
-        spec = ModelSpec(kwargs["model"], kwargs["granularity"], "folded", None, None, None)
+        spec = ModelSpec(kwargs["model"], kwargs["granularity"])
         twin = build_simulated_problem(spec, kwargs["devices"])
         semantics = parse_schedule(
             kwargs.get("schedule", twin.schedule), kwargs.get("objective", "latency")
@@ -65,7 +64,6 @@ class StreamProblem:
         self.floor_ms = self.compute_floor()
 
     def compute_floor(self) -> float:
-        """See the class; the reference's latency if none of these is feasible."""
         listed_ms, _ = self.repair(earliest_finish(self.problem, self.simulator))
         simple = [fill_in_order(self.problem, self.simulator.costs)]
         simple += [self.problem.single(device) for device in range(len(self.problem.devices))]
@@ -74,30 +72,30 @@ class StreamProblem:
         return float(best) if np.isfinite(best) else self.reference_ms
 
     def evaluate(self, place: IntArray | UInt8) -> tuple[float, UInt8]:
-        """The cost in ms of (n_units,) devices, infinite if infeasible; and the devices."""
+        """The cost in ms of (n_units,) devices, infinite if infeasible, and the devices."""
         devices = np.ascontiguousarray(place, dtype=np.uint8)
         return cost_ms(self.problem, self.simulator, devices), devices
 
     def repair(self, place: IntArray) -> tuple[float, UInt8]:
-        """As ``evaluate``, after what does not fit has moved."""
+        """Evaluate (n_units,) devices after moving units that do not fit."""
         cost, devices = self.evaluate(self.problem.move_unsupported(place))
         if np.isfinite(cost):
             return cost, devices
         return self.evaluate(self.scheduler.repair(devices[None])[0])
 
     def latency_ms(self, cost: float) -> float:
-        """The latency of an info: finite, ten floors where nothing fits."""
+        """The latency of a cost: ten times the floor if infeasible."""
         return cost if np.isfinite(cost) else PENALTY * self.floor_ms
 
     @cached_property
     def backend(self) -> SimulatedBackend:
-        """The backend that evaluates whole placements for the info."""
+        """Evaluates placements for ``render``."""
         simulator = self.simulator
         return SimulatedBackend(self.problem, simulator.costs, simulator.semantics)
 
     @cached_property
     def observer(self) -> Observer:
-        """The observer of the padded graph and its devices, which also lays out actions."""
+        """Makes observations of the graph, and reads actions."""
         costs, units = self.simulator.costs, self.problem.units
         return Observer(
             self.problem,
@@ -111,5 +109,5 @@ class StreamProblem:
 
 @lru_cache(CACHE_SIZE)
 def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
-    """Make the problem of a seed, or return it where any environment has made it."""
+    """Make the problem of a seed, once for all environments."""
     return StreamProblem(make(seed), dict(sizes))

@@ -1,4 +1,4 @@
-"""Many episodes of a stream of problems per step."""
+"""The vector environment of a stream of problems."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ from placement_gym.solvers.list_policy import find_best_of_each
 class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):
     """``gym.make_vec("DevicePlacementStream-v0", num_envs=k)``: k streams at once.
 
-    Every episode ends in its first step, and the next one begins in the same
-    (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` hold its end. Observations and
-    rewards are those of k single environments with the same seeds.
+    Every step ends all episodes and starts the next ones (``AutoresetMode.SAME_STEP``);
+    ``final_obs`` and ``final_info`` hold the end. Observations and rewards equal those of k single
+    environments with the same seeds.
 
     Args:
         num_envs: Episodes per step.
-        max_episode_steps: Steps after which episodes are truncated; all of them have one.
-        kwargs: As for ``StreamEnv``.
-
-    Raises:
-        UserError: ``num_envs`` is not a positive integer, or another argument is wrong.
+        max_episode_steps: Steps after which episodes are truncated; an episode has one.
+        kwargs: As for ``StreamEnv``, which raises errors about them.
     """
 
     def __init__(
@@ -46,15 +43,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, Info]:
-        """Start an episode in every environment.
-
-        Args:
-            seed: A seed for each environment, or the first of consecutive ones.
-            options: As for ``StreamEnv``, for all environments.
-
-        Raises:
-            UserError: There is not one seed per environment.
-        """
+        """Start an episode in every environment; see ``StreamEnv.reset``."""
         seeds = self.list_seeds(seed)
         begun = [
             env.reset(seed=each, options=options)
@@ -65,10 +54,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         )
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
-        """Place the problem of every environment, and begin the next episodes.
-
-        Args:
-            actions: One of each environment.
+        """Place the problem of every environment, and start the next episodes.
 
         Raises:
             UserError: The actions have another shape or range.
@@ -90,7 +76,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         )
 
     def place(self, actions: NDArray[Any]) -> list[Any]:
-        """Results of ``step`` of each environment; one call makes all list schedules."""
+        """The result of ``step`` in each environment; one call makes all list schedules."""
         if not self.envs[0].weighted:
             return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
         results = find_best_of_each(
@@ -101,14 +87,13 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         return [env.finish(*result) for env, result in zip(self.envs, results, strict=True)]
 
     def render(self) -> tuple[Any, ...] | None:
-        """The last placement of each environment, as ``StreamEnv.render``."""
+        """Render the last placement of each environment."""
         return None if self.render_mode is None else tuple(env.render() for env in self.envs)
 
     def batch(self, observations: list[Any]) -> Any:
-        """Observations one below another, in fresh arrays."""
         empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
         return concatenate(self.single_observation_space, observations, empty)
 
     def gather(self, infos: list[Info]) -> Info:
-        """Each key of all infos as an array, with its mask."""
+        """Stack infos, each key with its mask."""
         return self.mask({key: np.array([info[key] for info in infos]) for key in infos[0]})

@@ -18,17 +18,16 @@ from placement_gym.problem.costs import parse_schedule
 def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     """Make the simulated twin of a measured environment.
 
-    Latencies are computed from the environment's cost table, as HETERO runs: one device after
-    another. All else, including ``graph_id`` and features, is the environment's: a model that is
-    trained in the twin continues in the environment after ``set_env``, and equal actions mean equal
-    placements. The machine is profiled if it keeps no profile of the problem.
+    The twin computes latencies from the environment's cost table, as HETERO runs: one device after
+    another. Spaces, actions and ``graph_id`` are the same, so a model trained in the twin continues
+    in the environment after ``set_env``. The problem is profiled unless a profile is kept.
 
     Args:
-        env: A measured environment. Its wrappers are left out.
+        env: A measured environment, without its wrappers in the twin.
 
     Raises:
-        UserError: It is simulated itself, it decides more than the placement, or the problem cannot
-            be profiled.
+        UserError: The environment is simulated, its actions decide more than the placement, or the
+            problem cannot be profiled.
     """
     base = placement_env(env)
     if isinstance(base, SimulatedEnv):
@@ -37,8 +36,8 @@ def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     twin = copy(base)
     twin.backend = SimulatedBackend(base.problem, base.cost_table(), semantics)
     twin.spec, twin.starts, twin.on_repair = None, {}, None
-    # Single devices are those of the new backend. Repairs stay as they are there, where their
-    # prices need no measurement: else the same action would be another placement.
+    # Single devices are evaluated by the new backend. Repairs keep their prices: equal actions must
+    # be equal placements.
     twin.__dict__.pop("singles", None)
     twin.repair_prices = base.repair_prices
     twin.reset()

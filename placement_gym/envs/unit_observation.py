@@ -1,4 +1,4 @@
-"""Observations before a unit is placed: the whole graph, or a few numbers for each device."""
+"""Observations of ``PerUnitEnv``: the whole graph, or a few numbers for each device."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ COLUMNS = ("own", "incoming", "outgoing", "total", "near", "finish", "producer",
 OWN, INCOMING, OUTGOING, TOTAL, NEAR, FINISH, PRODUCER, MEMORY = range(len(COLUMNS))
 TIMES = slice(OWN, FINISH + 1)
 FINENESS = 10.0
-"""Times are in tenths of a mean unit's. Chosen because a median saving is then about one."""
+"""Divisions of a unit's mean time. Chosen because a median saving is then about one."""
 FULL = 2.0
-"""Largest share of a limit that is seen, and that of devices that cannot run the unit."""
+"""Largest observed share of a limit; devices that cannot run the unit have it, too."""
 
 
 def observe_unit(
     observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
 ) -> Observation:
-    """The observation of ``PerUnitEnv`` before a unit is placed, or several at once.
+    """Observe the graph before a unit is placed.
 
     Args:
-        observer: That of the environment.
+        observer: The environment's observer.
         assignment: (n_units,) the placement so far, or (k, n_units) placements.
-        current: The unit to place, or the number of units at the end.
-        start_ms: Start of each unit, in the same shape; None where no schedule is known.
+        current: The unit to place; the number of units at the end.
+        start_ms: Start of each unit, shaped as ``assignment``; None without a schedule.
     """
     *several, n_units = assignment.shape
     visited = np.zeros((*several, observer.n_nodes), dtype=np.int8)
@@ -51,9 +51,7 @@ def observe_unit(
 
 
 class FlatUnits:
-    """Observes the current unit of a placement that is made unit by unit, or of several at once.
-
-    Leading axes, written ``...``, are those of the placements that ``begin`` was given.
+    """Observes a few numbers for each device, of one placement or of ``...`` at once.
 
     Args:
         twin: The problem, costs and schedule.
@@ -66,18 +64,18 @@ class FlatUnits:
         self.schedule = twin.semantics.schedule
         tasks = Tasks.from_units(self.problem.units, twin.costs)
         supported = self.problem.supported
-        # All times are in `FINENESS` parts of a mean unit's.
+        # The unit of all times.
         scale_ms = float(tasks.ms[supported].mean()) / FINENESS or 1.0
         self.is_device = np.eye(supported.shape[1], dtype=np.bool_)
         self.own = np.where(supported, tasks.ms, 0.0) / scale_ms
         self.transfer, self.maker = tasks.transfer_ms / scale_ms, tasks.tensors.source
-        # The tensors that each unit reads, their makers, and those that it makes for others.
+        # For each unit: the tensors that it reads, their makers, and the tensors that it makes.
         tensor, _, reader = tasks.readings
         units, made = range(self.problem.n_units), np.unique(tensor)
         self.reads = [tensor[reader == unit] for unit in units]
         self.makers = [self.maker[tensors] for tensors in self.reads]
         self.makes = [made[self.maker[made] == unit] for unit in units]
-        # What no decision changes: (n_units, columns, devices).
+        # (n_units, columns, devices): the parts that no decision changes.
         self.fixed = np.zeros((len(units), len(COLUMNS), supported.shape[1]))
         out = np.array([self.transfer[made, :, single].sum(axis=0) for made in self.makes])
         self.fixed[:, OUTGOING], self.fixed[:, TOTAL] = out, self.own + out
@@ -89,7 +87,6 @@ class FlatUnits:
         self.begin(self.problem.single(single))
 
     def space(self) -> spaces.Box:
-        """The space of observations, (len(COLUMNS) * n_devices,)."""
         low = np.full((len(COLUMNS), self.n_devices), -np.inf, dtype=np.float32)
         high = np.full_like(low, np.inf)
         low[[INCOMING, OUTGOING, PRODUCER, MEMORY]] = 0.0
@@ -97,7 +94,7 @@ class FlatUnits:
         return spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
 
     def begin(self, assignment: IntArray) -> None:
-        """Start with (..., n_units) devices of units that have not been placed yet."""
+        """Start with (..., n_units) devices, which hold until a unit is placed."""
         *several, n_units = assignment.shape
         self.device = assignment.copy()
         self.there = self.is_device[assignment[..., self.maker]]
@@ -112,22 +109,22 @@ class FlatUnits:
             self.free = np.where(chosen, finish, self.free)
             self.finish[..., unit] = np.where(chosen, finish, 0.0).sum(axis=-1)
         self.device[..., unit] = device
-        # Its inputs are there now, for later readers too; what it makes is there alone.
+        # Its inputs are there now, also for later readers; its outputs are nowhere else.
         self.there[..., self.reads[unit], :] |= chosen[..., None, :]
         self.there[..., self.makes[unit], :] = chosen[..., None, :]
         if self.problem.limited:
             self.used_bytes += self.problem.memory.shared[device] * self.problem.unit_bytes[unit]
 
     def compute_incoming(self, unit: int) -> FloatArray:
-        """(..., devices) transfers of the inputs that no earlier reader has brought there."""
+        """(..., devices) transfer time of inputs that are not on the device yet."""
         tensors = self.reads[unit]
         moves = self.transfer[tensors, self.device[..., self.makers[unit]]]
         incoming: FloatArray = (moves * ~self.there[..., tensors, :]).sum(axis=-2)
         return incoming
 
     def compute_finish(self, unit: int) -> FloatArray:
-        """(..., devices) the unit's end, after all units that have been placed there."""
-        if self.schedule == "load":  # no device waits, and transfers to it count as its work
+        """(..., devices) the unit's end on each device, after the units placed there."""
+        if self.schedule == "load":  # devices never wait, and receiving tensors is work
             return self.free + self.own[unit] + self.compute_incoming(unit)
         makers = self.makers[unit]
         moves = self.transfer[self.reads[unit], self.device[..., makers]]
@@ -136,7 +133,7 @@ class FlatUnits:
         return finish + self.own[unit]
 
     def observe(self, unit: int) -> Float32Array:
-        """(..., len(COLUMNS) * n_devices) the columns of all devices for a unit."""
+        """(..., len(COLUMNS) * n_devices) numbers for a unit, column by column."""
         several, single, fixed = self.device.shape[:-1], self.single, self.fixed[unit]
         seen = np.zeros((*several, len(COLUMNS), self.n_devices))
         here = seen[..., : fixed.shape[1]]  # without padding

@@ -1,4 +1,4 @@
-"""Many placements per step: vector environments whose episodes begin again where they end."""
+"""Vector environments: many placements per step, reset in the step that ends an episode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.core import ActType, ObsType
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement, compute_cost_ms
@@ -33,7 +33,7 @@ Info = dict[str, Any]
 
 
 class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
-    """The base: spaces, seeds, masks of infos, and how the end of an episode is reported."""
+    """A vector environment that resets in the step that ends an episode."""
 
     metadata = {  # noqa: RUF012  as VectorEnv declares it
         "autoreset_mode": AutoresetMode.SAME_STEP,
@@ -41,7 +41,7 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         "render_fps": 1,
     }
     autoreset_mode = AutoresetMode.SAME_STEP
-    """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
+    """An attribute as in ``SyncVectorEnv``, which torchrl reads."""
 
     def set_spaces(
         self,
@@ -50,14 +50,7 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         observation: gym.Space[Any],
         max_episode_steps: int | None,
     ) -> None:
-        """Set the number of environments, and the spaces of one and of all.
-
-        Args:
-            num_envs: Their number.
-            env: One of them.
-            observation: The space of its observations.
-            max_episode_steps: Steps after which episodes are truncated, as ``TimeLimit`` does.
-        """
+        """Set the spaces of ``num_envs`` copies of an environment with these observations."""
         if max_episode_steps is not None:
             check_integer("max_episode_steps", max_episode_steps, 1)
         self.max_episode_steps = max_episode_steps or np.inf
@@ -67,14 +60,7 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         self.action_space = batch_space(action, num_envs)
 
     def list_seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
-        """The seed of each environment.
-
-        Args:
-            seed: A seed for each environment, or the first of consecutive ones.
-
-        Raises:
-            UserError: There is not one seed per environment.
-        """
+        """The seed of each environment, from a list or from the first of consecutive seeds."""
         if seed is None:
             return [None] * self.num_envs
         seeds = range(seed, seed + self.num_envs) if isinstance(seed, int) else seed
@@ -83,16 +69,11 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         return seeds
 
     def mask(self, values: Info) -> Info:
-        """Values of all environments, each key with its mask."""
+        """Add to each key its mask, as vector environments return infos."""
         return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
 
     def report_ends(self, observations: Iterable[Any], info: Info) -> Info:
-        """Add the last infos of episodes that have ended to the info of those that begin.
-
-        Args:
-            observations: (num_envs,) the last of each environment.
-            info: The last of all.
-        """
+        """The keys ``final_obs``, (num_envs,) observations, and ``final_info``."""
         final = np.empty(self.num_envs, dtype=object)
         for number, observation in enumerate(observations):
             final[number] = observation
@@ -119,7 +100,7 @@ class Outcomes:
 
     @classmethod
     def from_measurement(cls, measurement: Measurement, num_envs: int) -> Outcomes:
-        """Those of environments with one placement."""
+        """The outcomes of ``num_envs`` equal placements."""
         return cls(
             np.full(num_envs, measurement.latency_ms),
             measurement.reference_ms,
@@ -134,7 +115,7 @@ class Outcomes:
 
     @property
     def cost_ms(self) -> FloatArray:
-        """The latencies that rewards see, see ``compute_cost_ms``."""
+        """(num_envs,) latencies that rewards are computed from."""
         costs: FloatArray = compute_cost_ms(self.latency_ms, self.excess_share)
         return costs
 
@@ -185,7 +166,7 @@ class PlacementVectorEnv(
         self.start_episodes()
 
     def start_episodes(self) -> None:
-        """Place everything on the reference device, in every environment."""
+        """Place all units of every environment on the reference device."""
         self.rows = self.first_rows
         self.steps = 0
         self.outcomes = Outcomes.from_measurement(self.env.reference, self.num_envs)
@@ -241,17 +222,12 @@ class PlacementVectorEnv(
         observation, info = self.observe(), self.get_info()
         if terminated[0] or truncated[0]:
             self.start_episodes()
-            ends = self.report_ends(self.unbatch(observation), info)
+            ends = self.report_ends(iterate(self.observation_space, observation), info)
             observation, info = self.observe(), self.get_info() | ends
         return observation, reward, terminated, truncated, info
 
     def evaluate(self, rows: IntArray, keep: BoolArray | None = None) -> Outcomes:
-        """Evaluate placements, repaired where the environment does; they become the current ones.
-
-        Args:
-            rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
-            keep: (num_envs, n_units) bool, units that a repair moves only if it must.
-        """
+        """Evaluate and keep num_envs rows; a repair moves units of ``keep`` only if it must."""
         rows, repaired = self.env.repair_rows(rows, keep)
         latency_ms, feasible = self.evaluate_rows(rows)
         excess_share = np.zeros(self.num_envs)
@@ -262,21 +238,14 @@ class PlacementVectorEnv(
         return Outcomes(latency_ms, reference_ms, feasible, repaired, excess_share)
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
-        """(num_envs,) latencies in ms of rows as they are, and whether these are feasible."""
+        """(num_envs,) latencies in ms of rows, not repaired, and whether they are feasible."""
         batch = self.env.backend.evaluate_batch(rows)
         return self.env.reference.reference_ms / batch.speedup, batch.feasible
 
     def observe(self) -> Observation:
-        """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
         return self.observer.observe_batch(self.rows, self.steps)
 
-    def unbatch(self, observation: Observation) -> list[Observation]:
-        """(num_envs,) the observation of each environment."""
-        rows = zip(*observation.values(), strict=True)
-        return [dict(zip(observation, values, strict=True)) for values in rows]
-
     def get_info(self) -> Info:
-        """The infos of the current placements, each key with its mask."""
         outcomes = self.outcomes
         reference_ms = np.full(self.num_envs, outcomes.reference_ms)
         best_single, _ = self.env.singles.best_speedups
@@ -289,13 +258,12 @@ class PlacementVectorEnv(
         )
 
     def render(self) -> tuple[Any, ...] | None:
-        """The current placement of each environment, as ``DevicePlacementEnv.render``."""
+        """Render the current placement of each environment."""
         if self.render_mode is None:
             return None
         return tuple(self.render_one(number) for number in range(self.num_envs))
 
     def render_one(self, number: int) -> Any:
-        """The current placement of one environment."""
         env, outcomes, row = self.env, self.outcomes, self.rows[number]
         assignment, error = row[: env.problem.n_units], ""
         if not outcomes.feasible[number]:
@@ -309,23 +277,13 @@ class PlacementVectorEnv(
         return env.painter.render(self.render_mode, env.problem, assignment, measurement)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the shared environment."""
         self.env.close()
 
 
 def read_starts(
     options: Mapping[str, Any] | None, problem: Problem, num_envs: int
 ) -> IntArray | None:
-    """(num_envs, n_units) assignments that the episodes of a vector begin with, or None.
-
-    Args:
-        options: As for ``read_start``, for all environments; or a row of indices for each.
-        problem: The environments'.
-        num_envs: Their number.
-
-    Raises:
-        UserError: As for ``read_start``; or there is not one row for each environment.
-    """
+    """(num_envs, n_units) placements from the options of ``reset``: one for all, or one each."""
     start = find_start(options)
     if start is None:
         return None

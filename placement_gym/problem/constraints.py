@@ -1,7 +1,4 @@
-"""Constraints on placements: what a user keeps on a device, or off it, and how many submodels.
-
-They become a part of the problem, where masks, solvers and repairs find them.
-"""
+"""Constraints that a user puts on placements, which become part of the problem."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from placement_gym.graph import OpGraph
 from placement_gym.problem.problem import Problem
 
 MAX_FILE_BYTES = 2**22
-"""Size of a constraints file. Hand-tuned: far above a rule for each operator of a large model."""
+"""Largest constraints file. Chosen because a rule for every operator of a large model fits."""
 
 TYPE, LAYER = "type:", "layer:"
 INPUTS, OUTPUTS = "inputs", "outputs"
@@ -30,16 +27,15 @@ Rules = Mapping[str, Sequence[str]]
 class Constraints:
     """Rules for placements beyond memory and support.
 
-    A rule is the name of an operator or a pattern of names (``"layer0/*"``), ``"type:Softmax"``,
-    or ``"layer:encoder/3"``, all operators whose names begin with these parts. Nodes that are
-    folded into an operator also match by their names. A unit is bound by the rules of each of its
-    operators.
+    A rule is an operator's name, a pattern of names (``"layer0/*"``), ``"type:Softmax"``, or
+    ``"layer:encoder/3"`` for names that begin with these parts. Names of nodes folded into an
+    operator match, too. A unit obeys the rules of all its operators.
 
     Attributes:
-        keep_on: Device -> rules of operators that run there and nowhere else.
-        keep_off: Device -> rules of operators that do not run there.
-        inputs: The device of all operators that read an input of the model; empty for any.
-        outputs: The device of all operators that make an output of the model; empty for any.
+        keep_on: Device -> rules of operators that run only there.
+        keep_off: Device -> rules of operators that never run there.
+        inputs: Device of all operators that read an input of the model; empty for any.
+        outputs: Device of all operators that compute an output of the model; empty for any.
         max_submodels: Largest number of submodels of a placement; None for any number.
     """
 
@@ -51,17 +47,17 @@ class Constraints:
 
     @classmethod
     def parse(cls, given: Any) -> Constraints:
-        """Constraints from a mapping of their fields, a YAML or JSON file, or None.
+        """Read constraints from a mapping of their fields, a YAML or JSON file, or None.
 
         Raises:
             FileError: The file cannot be read.
-            UserError: A field is unknown or wrong; the message names it.
+            UserError: A field is unknown or invalid.
         """
         if isinstance(given, cls):
             return given
         if isinstance(given, (str, Path)):
             content = read_bytes(given, MAX_FILE_BYTES)
-            # YAML takes seconds for what JSON, as `check` writes it, takes milliseconds.
+            # JSON is read in milliseconds, the same YAML in seconds.
             parse = parse_json if Path(given).suffix == ".json" else parse_yaml
             values = None
             try:
@@ -77,10 +73,10 @@ class Constraints:
         return {name: value for name, value in vars(self).items() if value}
 
     def apply(self, problem: Problem) -> Problem:
-        """Restrict the devices of a problem's units to those that the rules allow.
+        """Return the problem with only those devices of units that the rules allow.
 
         Raises:
-            UserError: A device is unknown, nothing matches a rule, or no device remains for a unit.
+            UserError: A device is unknown, nothing matches a rule, or a unit has no device left.
         """
         if not self.to_json():
             return problem
@@ -88,12 +84,11 @@ class Constraints:
         for _, device, keep, units in self.bind(problem):
             columns = np.arange(len(problem.devices))
             allowed[np.ix_(units, columns != device if keep else columns == device)] = False
-        # A unit without a device is the user's error, found before it makes placements infeasible.
         supported = problem.supported & allowed
         stranded = np.flatnonzero(~supported.any(axis=1))
         if len(stranded):
             raise self.no_device(problem, int(stranded[0]))
-        # `capable` keeps what devices can run: references and profiles ignore the constraints.
+        # References and profiles ignore constraints, by `capable`.
         return replace(
             problem,
             supported=supported,
@@ -102,7 +97,6 @@ class Constraints:
         )
 
     def no_device(self, problem: Problem, unit: int) -> UserError:
-        """The error for a unit that no device may run."""
         rules = [text for text, _, _, units in self.bind(problem) if units[unit]]
         device_names = [problem.device_names[d] for d in np.flatnonzero(problem.supported[unit])]
         return UserError(
@@ -112,7 +106,7 @@ class Constraints:
         )
 
     def bind(self, problem: Problem) -> Iterator[tuple[str, int, bool, BoolArray]]:
-        """Yield each rule's text and device, whether it keeps on, and an (n_units,) mask."""
+        """Yield each rule's text and device, whether units stay there, and an (n_units,) mask."""
         for name, by_device in (("keep_on", self.keep_on), ("keep_off", self.keep_off)):
             for device, rules in by_device.items():
                 index = find_device(problem, device, name)
@@ -132,30 +126,25 @@ class Constraints:
 
 
 def find_device(problem: Problem, name: str, key: str) -> int:
-    """The index of a device."""
     check_choice(f"a device of constraint {key}", name, problem.device_names)
     return problem.device_names.index(name)
 
 
 def find_units(problem: Problem, operators: BoolArray) -> BoolArray:
-    """(n_units,) whether any operator of the unit is in an (n_operators,) mask."""
+    """(n_units,) bool, whether an (n_operators,) mask has any operator of the unit."""
     n_bound = np.bincount(problem.units.of_operator, operators, problem.n_units)
     return n_bound > 0
 
 
 def output_operators(graph: OpGraph) -> list[int]:
-    """Operators that compute an output of the model; operators without readers if unknown."""
+    """The operators that compute outputs of the model; if unknown, those without readers."""
     computed = ~graph.follows
     return list(graph.outputs) or np.flatnonzero((graph.out_degree() == 0) & computed).tolist()
 
 
 def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
-    """(n_operators,) whether a rule matches.
-
-    Raises:
-        UserError: Nothing matches.
-    """
-    # Members rather than operators: a user copies names from a viewer with folded nodes.
+    """(n_operators,) bool, whether a rule matches; a rule without matches raises ``UserError``."""
+    # Members also match: users copy names from viewers, which show folded nodes.
     names = graph.members
     if rule.startswith(TYPE):
         names = tuple((kind,) for kind in graph.types)
@@ -168,7 +157,7 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
         matches = [
             any(name == rule or fnmatchcase(name, rule) for name in group) for group in names
         ]
-    # A rule that matches nothing is a misspelling, which would silently constrain nothing.
+    # A rule that matches nothing is misspelt.
     if not any(matches):
         node_names = dict.fromkeys(name for group in names for name in group)
         hint = suggest(rule.rpartition(":")[2], node_names)

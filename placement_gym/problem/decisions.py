@@ -1,9 +1,8 @@
-"""Layout of an action: the device of each unit, and perhaps levels of units and fused edges."""
+"""The layout of an action: devices of units, and optionally priority levels and fused edges."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,17 +16,17 @@ PLACEMENT, PRIORITY, FUSION = "placement", "priority", "fusion"
 DECISIONS = (PLACEMENT, PRIORITY, FUSION)
 PLACEMENT_ALONE = (PLACEMENT,)
 LEVELS = 8
-"""Levels of priority: a free device starts a ready unit of the highest level. Hand-tuned: three
-bits a unit, and ties go by the topological order."""
+"""Priority levels: a free device starts a ready unit of the highest level, ties in topological
+order. Hand-tuned."""
 
 
 class Choices(NamedTuple):
-    """The parts of a row of decisions, or of (k, width) rows.
+    """The parts of one or several rows of decisions.
 
     Attributes:
         placement: (..., n_units) devices.
         priority: (..., n_units) levels from 0 to ``LEVELS - 1``.
-        fused: (..., n_edges) 1 where an edge of the units' graph is to be fused.
+        fused: (..., n_edges) 1 for edges of the units' graph that are to be fused.
     """
 
     placement: IntArray
@@ -36,11 +35,7 @@ class Choices(NamedTuple):
 
 
 def check_placement_alone(names: Sequence[str]) -> None:
-    """Raise if these decisions are more than the placement.
-
-    Raises:
-        UserError: There are other decisions.
-    """
+    """Raise ``UserError`` if these decisions are more than the placement."""
     if tuple(names) != PLACEMENT_ALONE:
         raise UserError(
             f"this agent decides the placement only, and the environment's decisions are {names}: "
@@ -48,49 +43,24 @@ def check_placement_alone(names: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
 class ActionLayout:
-    """Order of the decisions in a row: devices of units, levels of units, bits of edges.
+    """The order of decisions in a row: devices of units, levels of units, bits of edges.
 
-    An action is a row; one of devices alone may be padded.
+    An action is a row, padded if it holds devices alone.
 
-    Attributes:
+    Args:
         names: Some of ``DECISIONS``, in that order, the placement first.
-        n_units: Number of units.
-        n_edges: Edges of the units' graph.
-        n_devices: Number of devices.
-        n_nodes: Number of units, padding included.
-        n_padded_devices: Number of devices, padding included.
-        reference: The device that padded device indices mean.
+        problem: Units and devices.
+        n_nodes: Padded number of units.
+        n_padded_devices: Padded number of devices.
+
+    Raises:
+        UserError: The names are not in that order.
     """
 
-    names: tuple[str, ...]
-    n_units: int
-    n_edges: int
-    n_devices: int
-    n_nodes: int
-    n_padded_devices: int
-    reference: int
-
-    @classmethod
-    def from_problem(
-        cls,
-        names: Sequence[str],
-        problem: Problem,
-        n_nodes: int | None = None,
-        n_padded_devices: int | None = None,
-    ) -> ActionLayout:
-        """The layout of a problem's decisions.
-
-        Args:
-            names: The decisions.
-            problem: Units and devices.
-            n_nodes: Units to pad to; None pads none.
-            n_padded_devices: Devices to pad to; None pads none.
-
-        Raises:
-            UserError: They are not some of ``DECISIONS`` in that order.
-        """
+    def __init__(
+        self, names: Sequence[str], problem: Problem, n_nodes: int, n_padded_devices: int
+    ) -> None:
         listed = list(names) if isinstance(names, (list, tuple)) else []
         in_order = [name for name in DECISIONS if name in listed]
         if listed != in_order or in_order[:1] != [PLACEMENT]:
@@ -98,20 +68,14 @@ class ActionLayout:
                 f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
                 f"{DECISIONS}, not {names!r}"
             )
-        quotient, n_devices = problem.units.quotient, len(problem.devices)
-        return cls(
-            tuple(in_order),
-            len(quotient),
-            quotient.n_edges,
-            n_devices,
-            len(quotient) if n_nodes is None else n_nodes,
-            n_devices if n_padded_devices is None else n_padded_devices,
-            problem.reference_device,
-        )
+        self.names, self.reference = tuple(in_order), problem.reference_device
+        self.n_units, self.n_nodes = problem.n_units, n_nodes
+        self.n_devices, self.n_padded_devices = len(problem.devices), n_padded_devices
+        self.n_edges = problem.units.quotient.n_edges
 
     @cached_property
     def alone(self) -> bool:
-        """True if an action is a placement and nothing else."""
+        """True if an action is a placement alone."""
         return self.names == PLACEMENT_ALONE
 
     @cached_property
@@ -131,17 +95,15 @@ class ActionLayout:
         return np.repeat([self.n_padded_devices, LEVELS, 2], (self.n_nodes, *self.counts[1:]))
 
     def parse(self, actions: ArrayLike, *leading: int) -> IntArray:
-        """Return a copy of actions as rows without padding; backends check the range of entries.
+        """Return (*leading, action width) actions as new rows without padding.
 
-        Args:
-            actions: (*leading, action width) integers.
-            leading: Leading axes, none for a single action.
+        Backends check the range of entries.
 
         Raises:
-            UserError: The actions are of another type or shape; the message says what is valid.
+            UserError: The actions have another type or shape.
         """
         array, shape = np.asarray(actions), (*leading, len(self.choices_of_each))
-        # Floats are refused rather than rounded: they come from a policy with another action space.
+        # Floats are not rounded: they come from a policy with another action space.
         if array.dtype.kind not in "iu" or array.shape != shape:
             suffix = "" if self.alone else f" of {self.names}"
             size = f"actions{suffix} are {shape}" if leading else f"an action{suffix} is {shape[0]}"
@@ -151,27 +113,24 @@ class ActionLayout:
         return self.where_present(array[..., : self.width].astype(np.int64))
 
     def where_present(self, devices: IntArray) -> IntArray:
-        """Replace padded device indices by the reference device."""
-        # A policy for more devices than the problem has may choose them.
+        """Replace padded devices, which a policy may choose, by the reference device."""
         if self.n_padded_devices == self.n_devices:
             return devices
         is_padding = (devices >= self.n_devices) & (devices < self.n_padded_devices)
         return np.where(is_padding, self.reference, devices)
 
     def complete(self, rows: IntArray) -> IntArray:
-        """(k, width) rows; those that hold a placement alone get level 0 and no fused edge."""
-        # Heuristics and searches propose placements alone, whatever else the environment decides.
+        """(k, width) rows; placements alone, as heuristics propose, get level 0 and no fusion."""
         if self.alone or rows.shape[1] != self.n_units:
             return rows
         return np.pad(rows, [(0, 0), (0, self.width - self.n_units)])
 
     def split(self, rows: IntArray) -> Choices:
-        """The parts of (..., width) rows, or of placements; decisions that are not made are zero.
+        """The parts of (..., width) rows or of placements; missing decisions are zero.
 
         Raises:
-            UserError: Their length or an entry is out of range.
+            UserError: The length or an entry is out of range.
         """
-        # Zeros give backends one form of all rows.
         self.check(rows)
         units, levels, _ = self.counts
         priority, fused = rows[..., units : units + levels], rows[..., units + levels :]
@@ -182,8 +141,7 @@ class ActionLayout:
         return Choices(rows[..., :units], priority, fused)
 
     def check(self, rows: Any) -> None:
-        """Raise ``UserError`` if the length or an entry of (..., width) rows is invalid."""
-        # A placement alone is valid, too; see `complete`.
+        """Raise ``UserError`` unless (..., width) rows, or placements alone, are in range."""
         is_placement = rows.shape[-1] == self.n_units
         upper = self.choices_of_each[: self.n_units] if is_placement else self.choices_of_each
         fits = is_placement or rows.shape[-1] == self.width

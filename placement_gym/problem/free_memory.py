@@ -1,4 +1,4 @@
-"""Devices with enough free memory for the next unit of a placement."""
+"""Masks of devices with enough free memory for the next unit of a placement."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ def free_memory_mask(
 ) -> BoolArray:
     """(n_devices,) bool, the devices that support a unit and have enough free memory.
 
-    A placement that is made under these masks fits if there is a device without a limit; otherwise
-    the units that come last may find no device with enough memory. The mask then leaves the one
-    with the most.
+    If no device has enough, the one with the most is allowed; the last units of a placement may
+    thus exceed a limit unless some device has none.
 
     Args:
         problem: Units, devices and limits.
-        assignment: (n_units,) devices; those of units that are not visited do not count.
-        visited: (n_units,) bool, the units that are placed.
-        unit: The unit to place; its bytes on its present device do not count.
+        assignment: (n_units,) devices.
+        visited: (n_units,) bool, the units that take memory.
+        unit: The unit to place, which takes none.
     """
     others = visited.astype(np.bool_)
     others[unit] = False
     bytes_of_unit = np.where(others, problem.unit_bytes, 0.0)
     bytes_of_device = np.bincount(assignment, bytes_of_unit, len(problem.devices))
-    # `shared` sums the devices of a memory pool, which have one limit together.
+    # `shared` sums over the devices of a pool, which have one limit.
     free_bytes = (
         problem.limits_bytes - bytes_of_device @ problem.memory.shared - problem.unit_bytes[unit]
     )
@@ -39,10 +38,9 @@ def find_fitting_devices(supported: BoolArray, free_bytes: FloatArray) -> BoolAr
 
     Args:
         supported: (..., n_devices) bool, devices that run the unit.
-        free_bytes: (..., n_devices) memory that is left after the unit, negative beyond a limit.
+        free_bytes: (..., n_devices) memory left after the unit, negative beyond a limit.
     """
-    # A mask must allow something: where nothing fits, the device with the most free memory exceeds
-    # its limit by the fewest bytes, which the reward of an infeasible placement reflects.
+    # The device with the most memory exceeds its limit least, for which the penalty is smallest.
     fits = supported & (free_bytes >= 0.0)
     roomiest = np.where(supported, free_bytes, -np.inf).argmax(axis=-1)
     is_roomiest = np.arange(free_bytes.shape[-1]) == roomiest[..., None]

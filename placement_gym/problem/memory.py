@@ -1,4 +1,4 @@
-"""Memory: groups of devices that share it, and tensors that are too large at once."""
+"""Memory: groups of devices that share it, and tensors that are too large for one allocation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placement_gym.graph import OpGraph, Units
 from placement_gym.hardware import DeviceSpec
 
 BYTES_OF_TYPE = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
-"""Bytes of an element by OpenVINO's name of its type; other types have four."""
+"""Bytes of an element by OpenVINO's type name; other types have four."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,8 @@ class MemoryGroups:
     """Groups of devices that share memory, and the limit of each group.
 
     Attributes:
-        of_device: (n_devices,) group of each device; without pools its own index.
-        limits_bytes: (n_groups,) float64 bytes that fit, infinite without a limit.
+        of_device: (n_devices,) group of each device; without pools, the device.
+        limits_bytes: (n_groups,) float64 limits, infinite without one.
     """
 
     of_device: IntArray
@@ -42,12 +42,12 @@ class MemoryGroups:
 
     @cached_property
     def limited(self) -> IntArray:
-        """(n_limited,) the groups that have a limit."""
+        """(n_limited,) groups with a limit."""
         return np.flatnonzero(np.isfinite(self.limits_bytes))
 
     @cached_property
     def owner(self) -> IntArray:
-        """(n_devices,) the first device of each device's group, its index in kernels."""
+        """(n_devices,) the first device of each device's group, which stands for it in kernels."""
         _, first = np.unique(self.of_device, return_index=True)
         owner: IntArray = first[self.of_device].astype(np.int64)
         return owner
@@ -58,7 +58,7 @@ class MemoryGroups:
         return np.equal.outer(self.of_device, self.of_device)
 
     def members(self, group: int) -> IntArray:
-        """Return the devices of a group."""
+        """The devices of a group."""
         return np.flatnonzero(self.of_device == group)
 
     def held(self, used: NDArray[np.number]) -> FloatArray:
@@ -75,17 +75,17 @@ class MemoryGroups:
         return excess
 
     def excess_shares(self, used: NDArray[np.number]) -> FloatArray:
-        """(k,) share of (k, n_devices) bytes that is beyond the limits."""
+        """(k,) share of (k, n_devices) bytes beyond the limits."""
         excess = self.excess(used).sum(axis=1).astype(np.int64)
         shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
         return shares
 
 
 def fits_allocations(units: Units, device: DeviceSpec) -> BoolArray:
-    """(n_units,) bool: the device allocates each tensor that the unit reads, makes or holds.
+    """(n_units,) bool, whether the device can allocate every tensor that the unit touches.
 
-    A device that computes in f16 may store f32 in half of the bytes: only tensors that never fit
-    are excluded here, and the device itself refuses others.
+    A device that computes in f16 may store f32 in half the bytes: only tensors that never fit are
+    excluded here.
     """
     fits = np.ones(len(units), dtype=np.bool_)
     if device.allocation_bytes is None:
@@ -97,13 +97,13 @@ def fits_allocations(units: Units, device: DeviceSpec) -> BoolArray:
 
 
 def find_largest_bytes(graph: OpGraph) -> FloatArray:
-    """(n_operators,) bytes of the largest tensor that each reads, makes, or holds as weights."""
+    """(n_operators,) bytes of the largest tensor that each reads, writes or holds as weights."""
     types = zip(graph.shapes, graph.element_types, strict=True)
     largest = np.array(
         [prod(shape) * BYTES_OF_TYPE.get(element_type, 4) for shape, element_type in types],
         np.float64,
     )
-    # A state is stored in separate tensors, which no single allocation with the weights holds.
+    # States are allocated apart from weights.
     state = 0 if graph.state_bytes is None else graph.state_bytes
     np.maximum(largest, graph.weight_bytes - state, out=largest)
     tensors = graph.tensors

@@ -1,4 +1,4 @@
-"""Patterns of placements: contiguous runs, prefixes, windows, blocks, and units on their own."""
+"""Patterns of placements: windows, random runs of units, and random units."""
 
 from __future__ import annotations
 
@@ -8,33 +8,26 @@ from placement_gym.base import IntArray, round_significant
 from placement_gym.problem.problem import Problem
 
 MAX_RUNS = 8
-"""Runs of a random placement. Hand-tuned: as more runs add transfers and rarely win."""
+"""Largest number of runs. Hand-tuned: more runs add transfers and rarely win."""
 MAX_SCATTERED = 256
-"""Runs of a placement of single units. Hand-tuned: as compiling takes longer with each submodel,
-and more of them say nothing new about what a transfer costs."""
+"""Largest number of runs of ``random_units``. Hand-tuned: each submodel takes time to compile."""
 MAX_CELLS = 64
-"""Intervals of a grid of windows. Hand-tuned: 2,080 windows for each pair of devices."""
+"""Intervals of a grid. Hand-tuned: they make 2,080 windows for each pair of devices."""
 
 Interval = tuple[int, int]
 
 
 def cut_grid(problem: Problem, cells: int = MAX_CELLS) -> list[int]:
-    """Even cut points from 0 to ``n_units``: at most ``cells`` intervals, none of them empty."""
+    """Even cut points from 0 to ``n_units``, of at most ``cells`` intervals."""
     cells = min(problem.n_units, cells)
     cuts: list[int] = np.linspace(0, problem.n_units, cells + 1).round().astype(int).tolist()
     return cuts
 
 
 def window(problem: Problem, interval: Interval, inside: int, outside: int) -> IntArray:
-    """(n_units,) the units of an interval on one device, all others on another.
+    """(n_units,) the units of ``range(*interval)`` on device ``inside``, all others ``outside``.
 
-    As in every pattern, a unit that its device does not support goes to the reference device.
-
-    Args:
-        problem: Units and devices.
-        interval: The first unit inside, and the first one after it.
-        inside: Device of the interval.
-        outside: Device of the other units.
+    Unsupported units are moved, see ``Problem.move_unsupported``.
     """
     assignment = problem.single(outside)
     assignment[slice(*interval)] = inside
@@ -42,7 +35,7 @@ def window(problem: Problem, interval: Interval, inside: int, outside: int) -> I
 
 
 def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """(n_units,) one to eight runs of the topological order, each on a device drawn uniformly."""
+    """(n_units,) one to eight runs of units, each on a random device."""
     n_cuts = min(int(rng.integers(MAX_RUNS)), problem.n_units - 1)
     cuts = random_cuts(problem, n_cuts, rng)
     devices = rng.integers(len(problem.devices), size=n_cuts + 1)
@@ -50,21 +43,21 @@ def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
 
 
 def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """(n_units,) two to eight runs, neighbouring ones on different devices; support is ignored."""
+    """(n_units,) two to eight runs, neighbours on different devices; ignores support."""
     n_devices = len(problem.devices)
     n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
     cuts = random_cuts(problem, n_cuts, rng)
-    # A step of 1 to n_devices - 1, modulo their number, never repeats the device before.
+    # A step from 1 to n_devices - 1, modulo n_devices, never repeats the previous device.
     steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
     return fill_runs(problem, cuts, (rng.integers(n_devices) + np.cumsum(steps)) % n_devices)
 
 
 def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """(n_units,) a device for each unit, drawn by random shares; support is ignored.
+    """(n_units,) a random device for each unit, by random shares of devices; ignores support.
 
-    Of more than ``MAX_SCATTERED`` units, for each of as many runs of equal length.
+    More than ``MAX_SCATTERED`` units are placed in so many equal runs.
     """
-    # Rounded, since the last bits of a Dirichlet draw differ between processors.
+    # The last bits of a Dirichlet draw differ between processors.
     shares = round_significant(rng.dirichlet(np.ones(len(problem.devices))), 6)
     n_runs = min(problem.n_units, MAX_SCATTERED)
     devices = rng.choice(len(shares), n_runs, p=shares / shares.sum())
@@ -72,29 +65,26 @@ def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
 
 
 def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:
-    """(n_cuts,) distinct cut points, ascending."""
+    """(n_cuts,) distinct random cut points, ascending."""
     inner = np.arange(1, problem.n_units)
     cuts: IntArray = np.sort(rng.choice(inner, n_cuts, replace=False))
     return cuts
 
 
 def fill_runs(problem: Problem, cuts: IntArray, devices: IntArray) -> IntArray:
-    """(n_units,) the device of the run that each unit is in; one device more than cuts."""
+    """(n_units,) the device of each unit's run, of (n_cuts + 1,) devices."""
     assignment: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
     return assignment
 
 
 def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
-    """``n`` distinct placements on several devices: half ``random_runs``, half ``random_units``.
-
-    Fewer if the problem has not as many.
-    """
+    """Draw up to ``n`` distinct placements on several devices, by runs and by units in turn."""
     placements: dict[bytes, IntArray] = {}
-    # Attempts are limited, as a small problem may have fewer distinct placements.
+    # Attempts are limited, as a small problem may have fewer than n.
     for attempt in range(20 * n):
         if len(placements) == n:
             break
-        # Runs have few transfers and single units many: a fit of costs needs both.
+        # Runs have few transfers, units many: a fit of costs needs both.
         proposal = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
         assignment = problem.move_unsupported(proposal)
         if len(np.unique(assignment)) > 1:

@@ -1,4 +1,4 @@
-"""Placements as files: the device of each unit of one model, saved and loaded."""
+"""Placements: the device of each unit of a model, in files."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Placement(JsonFile):
-    """The device of each unit of one model.
+    """The device of each unit of a model.
 
     Attributes:
         model: Name of the model.
         fingerprint: ``OpGraph.fingerprint()`` of the model's operators.
-        graph: The view that the units belong to, ``"folded"`` or ``"raw"``.
-        devices: The devices that the units name, with their settings.
+        graph: View of the operators, ``"folded"`` or ``"raw"``.
+        devices: The devices with their settings.
         units: Device name by unit.
         members: Names of the IR nodes by unit.
-        scenario: Of a model with state, else empty.
-        data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
-        inputs: Fingerprint of the user's own inputs that it was measured with, else empty.
-        structure: Of the model's operators, by which they are found under other names; None in
-            files of version 0.3.
+        scenario: Scenario of a stateful model, else empty.
+        data_shapes: Measured sizes of inputs with dynamic dimensions.
+        inputs: Fingerprint of the user's inputs in the measurement, else empty.
+        structure: Finds the operators under other names; None in files of version 0.3.
     """
 
     kind: ClassVar = "a placement file"
@@ -53,7 +52,7 @@ class Placement(JsonFile):
 
     @property
     def spec(self) -> ModelSpec:
-        """The model by its name, one unit for each operator of the view, at the same sizes."""
+        """The model at the same sizes, with one unit for each operator."""
         return ModelSpec(
             self.model,
             "op",
@@ -66,7 +65,7 @@ class Placement(JsonFile):
     def from_assignment(
         cls, problem: Problem, assignment: IntArray, graph: str = "folded"
     ) -> Placement:
-        """Make a placement from an (n_units,) assignment of device indices."""
+        """Make a placement from (n_units,) device indices."""
         units = problem.units
         names = problem.device_names
         return cls(
@@ -81,7 +80,7 @@ class Placement(JsonFile):
         )
 
     def assignment(self, problem: Problem) -> IntArray:
-        """(n_units,) device indices in a problem of the same model, units and device names.
+        """Return (n_units,) device indices in a problem of the same model, units and devices.
 
         Raises:
             PlacementMismatchError: Model, units or devices differ.
@@ -89,12 +88,12 @@ class Placement(JsonFile):
         return parse_assignment(self.fit(problem.units.graph).units, problem)
 
     def operator_devices(self, graph: OpGraph) -> IntArray:
-        """(n_operators,) index into ``devices`` of each operator of the same model's graph.
+        """Return the (n_operators,) index into ``devices`` of each operator in the model's graph.
 
         Raises:
             PlacementMismatchError: The graph is another model's.
         """
-        # A file may have been edited: each device and each node it names has to be in it, too.
+        # The file may have been edited: it must describe the devices and nodes that it names.
         fitted = self.fit(graph)
         index = {device.name: position for position, device in enumerate(self.devices)}
         unknown = sorted(set(self.units.values()) - set(index))
@@ -103,8 +102,7 @@ class Placement(JsonFile):
                 f"the placement names devices {unknown} that it does not describe, or units "
                 "without members: save it again"
             )
-        # By IR node rather than by operator: the graph's view may group nodes otherwise than the
-        # placement's did.
+        # By IR node, as the graph's view may group nodes into other operators.
         of_node = {
             node: index[fitted.units[unit]]
             for unit, nodes in fitted.members.items()
@@ -118,10 +116,10 @@ class Placement(JsonFile):
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
     def fit(self, graph: OpGraph) -> Placement:
-        """The placement in the names of a graph of the same model.
+        """Return the placement with the names of a graph of the same model.
 
-        What was added at the model's inputs and outputs, as by ``PrePostProcessor``, joins the
-        units of its neighbours.
+        Operators that were added at inputs and outputs, as by ``PrePostProcessor``, join the units
+        of their neighbours.
 
         Raises:
             PlacementMismatchError: The graph is another model's.
@@ -138,8 +136,8 @@ class Placement(JsonFile):
         names = match(self.structure, structure) if self.structure else None
         if names is None:
             raise PlacementMismatchError(self.explain_mismatch(graph.model, structure))
-        # A unit has the name of one of its operators, another one's where that is gone. Additions,
-        # which come last, share the name of their neighbour.
+        # A unit is named after one of its operators, another one if that is gone. Added operators
+        # come last and map to the name of their neighbour.
         found = {known: name for name, known in reversed(names.items())}
         unit_of = {node: unit for unit, nodes in self.members.items() for node in nodes}
         new_units: dict[str, str] = {}
@@ -157,7 +155,7 @@ class Placement(JsonFile):
         )
 
     def explain_mismatch(self, model: str, structure: Structure) -> str:
-        """Explain that a structure is another model's, and where it differs."""
+        """Explain how the structure of a model differs."""
         difference = (
             describe_difference(self.structure, structure)
             if self.structure
@@ -172,7 +170,7 @@ class Placement(JsonFile):
         )
 
     def describe_inputs(self, own: str) -> list[str]:
-        """Describe how inputs with a fingerprint, or none, differ from those of the plan."""
+        """Warn if inputs with the fingerprint ``own`` are not those of the placement."""
         if not self.inputs or own == self.inputs:
             return []
         others = "other inputs" if own else "generated inputs"
@@ -221,7 +219,7 @@ class Placement(JsonFile):
 def describe_saved(
     placement: Placement, speedup: float | None = None, noise: float = 0.0, best_single: str = ""
 ) -> str:
-    """Describe a saved placement: ``"Saved: CPU alone"``, or the units of a split by device.
+    """Describe a placement: ``"Saved: CPU alone"``, or the units of a split by device.
 
     As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±0.03 x CPU alone"``.
 
@@ -229,7 +227,7 @@ def describe_saved(
         placement: The saved placement.
         speedup: Over the best single device; None if no device may run the model alone.
         noise: Uncertainty of ``speedup``, as a share of it.
-        best_single: Label of that device, as ``"CPU alone"``.
+        best_single: Label of the best single device.
     """
     (main, _), *counts = Counter(placement.units.values()).most_common()
     if not counts:
@@ -241,7 +239,7 @@ def describe_saved(
 
 
 def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
-    """``", 1.21 ±0.03 x CPU alone"``; nothing where no device may run the model alone."""
+    """Describe a speed-up: ``", 1.21 ±0.03 x CPU alone"``; empty for None."""
     if speedup is None:
         return ""
     ratio = format_ratio(speedup, noise, 2)

@@ -1,4 +1,4 @@
-"""The placement problem: units, devices, and which device runs which unit."""
+"""The placement problem: units, devices, and the devices that support each unit."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Problem:
     Attributes:
         units: The units to place.
         devices: The devices, in the order of their indices.
-        supported: (n_units, n_devices) bool, whether the device can run the unit.
-        operator_bytes: (n_operators,) memory of each operator; None for that of its weights.
-        capable: (n_units, n_devices) bool, ``supported`` without constraints; or None.
+        supported: (n_units, n_devices) bool, whether the device may run the unit.
+        operator_bytes: (n_operators,) memory of each operator; None takes the weights' bytes.
+        capable: (n_units, n_devices) bool, ``supported`` without constraints; None if equal.
         max_submodels: Largest number of submodels of a placement; None for any number.
 
     Raises:
@@ -54,7 +54,6 @@ class Problem:
     max_submodels: int | None = None
 
     def __post_init__(self) -> None:
-        # No placement could mend either fault, and both would only show later.
         unsupported = np.flatnonzero(~self.supported.any(axis=1))
         if len(unsupported):
             raise UserError(
@@ -77,23 +76,22 @@ class Problem:
 
     @cached_property
     def testbed(self) -> bool:
-        """True if two devices are one physical device under two names."""
+        """True if two devices are one physical device."""
         return is_testbed(self.devices)
 
     @cached_property
     def runs_all(self) -> BoolArray:
-        """(n_devices,) bool, whether it can run every unit, memory and constraints apart."""
+        """(n_devices,) bool, whether it can run every unit, ignoring memory and constraints."""
         return np.array([column.all() for column in self.runs.T])
 
     @property
     def runs(self) -> BoolArray:
-        """(n_units, n_devices) bool, whether the device can run the unit, constraints apart."""
+        """(n_units, n_devices) bool, whether the device can run the unit, ignoring constraints."""
         return self.supported if self.capable is None else self.capable
 
     @cached_property
     def reference_device(self) -> int:
-        """The first device that runs the whole model."""
-        # Constraints do not count: a reference that they exclude is still what a speed-up is over.
+        """The first device that can run the whole model, even if constraints exclude it."""
         return int(self.runs_all.argmax())
 
     def single(self, device: int) -> IntArray:
@@ -102,35 +100,35 @@ class Problem:
 
     @cached_property
     def unit_bytes(self) -> FloatArray:
-        """(n_units,) float64 bytes of memory that each unit holds where it is placed."""
+        """(n_units,) float64 bytes that each unit takes on its device."""
         graph = self.units.graph
         operator_bytes = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
         return np.bincount(self.units.of_operator, operator_bytes, self.n_units).astype(np.float64)
 
     @cached_property
     def total_bytes(self) -> float:
-        """Bytes of all units, at least one."""
+        """Bytes of all units, at least 1."""
         return max(float(self.unit_bytes.sum()), 1.0)
 
     @cached_property
     def memory(self) -> MemoryGroups:
-        """Devices that share memory, and the limits."""
+        """Groups of devices that share memory, and their limits."""
         return MemoryGroups.from_devices(self.devices, int(self.unit_bytes.sum()))
 
     @cached_property
     def limits_bytes(self) -> FloatArray:
-        """(n_devices,) limits, infinite without one; of a pool if its other devices are empty."""
+        """(n_devices,) limit of each device or its whole pool, infinite without one."""
         limits: FloatArray = self.memory.limits_bytes[self.memory.of_device]
         return limits
 
     @cached_property
     def limit_shares(self) -> FloatArray:
-        """(n_devices,) share of the model's bytes that fits on each device, 1 without a limit."""
+        """(n_devices,) share of the model's bytes that fits, 1 without a limit."""
         return np.minimum(self.limits_bytes / self.total_bytes, 1.0)
 
     @cached_property
     def reported_bytes(self) -> FloatArray:
-        """(n_devices,) memory that integrated devices report, which is no limit; else infinite."""
+        """(n_devices,) memory that integrated devices report, not a limit; else infinite."""
         sizes = [device.reported_bytes for device in self.devices]
         return np.array([np.inf if size is None else size for size in sizes], dtype=np.float64)
 
@@ -146,25 +144,24 @@ class Problem:
 
     @cached_property
     def tight_pools(self) -> tuple[str, ...]:
-        """The memory pools of several devices that are too small for the whole model."""
+        """The shared memory pools that are too small for the whole model."""
         is_pool = self.memory.shared.sum(axis=1) > 1
         is_tight = is_pool & (self.limits_bytes < self.unit_bytes.sum())
         return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(is_tight)))
 
     @cached_property
     def possible(self) -> BoolArray:
-        """(n_units, n_devices) bool, whether the device runs the unit and could hold it alone."""
+        """(n_units, n_devices) bool, whether the device supports the unit and could hold it."""
         fits: BoolArray = self.unit_bytes[:, None] <= self.limits_bytes
         return self.supported & fits
 
     @cached_property
     def supports_all(self) -> bool:
-        """True if every device runs every unit."""
+        """True if every device supports every unit."""
         return bool(self.supported.all())
 
     def with_limits(self, limits_bytes: FloatArray) -> Problem:
-        """The problem with other limits and no pools: (n_devices,) bytes, infinite for none."""
-        # The share and the pool of a device would override the bytes.
+        """The problem with other limits, (n_devices,) bytes or infinite, and without pools."""
         limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
         devices = tuple(
             replace(device, memory_bytes=limit, weight_share=None, memory_pool="")
@@ -175,8 +172,7 @@ class Problem:
     def check(self, assignments: IntArray) -> None:
         """Raise ``ValueError`` if (n_units,) or (k, n_units) device indices are invalid."""
         n_units, n_devices = self.supported.shape
-        # Unsigned, a negative number is a large one: a single comparison covers both ends. This
-        # runs for every evaluated placement.
+        # As unsigned, negative numbers are large: one comparison checks both ends, which is faster.
         maximum = assignments.astype(np.uint64).max(initial=0)
         if assignments.shape[-1] != n_units or maximum >= n_devices:
             raise UserError(
@@ -189,8 +185,8 @@ class Problem:
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """Describe why an assignment is infeasible; empty if it is feasible. See also ``check``."""
-        # Cheapest first; submodels are counted only where a constraint limits them.
+        """Describe why an assignment is infeasible; empty if it is feasible."""
+        # Submodels are counted only if a constraint limits them.
         self.check(assignment)
         error = self.support_error(assignment)
         if not error and self.max_submodels is not None:
@@ -200,7 +196,7 @@ class Problem:
         return self.memory_error(self.memory_bytes(assignment))
 
     def support_error(self, assignment: NDArray[np.integer[Any]]) -> str:
-        """Describe the first unit on a device that does not support it; empty if there is none."""
+        """Describe the first unsupported unit; empty if there is none."""
         if self.supports_all:
             return ""
         unsupported = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
@@ -218,24 +214,20 @@ class Problem:
         return f"{device_name} does not support unit {unit_name!r}"
 
     def count_submodels(self, assignment: NDArray[np.integer[Any]]) -> int:
-        """The number of submodels that a placement needs."""
+        """Count the submodels that a placement needs."""
         from placement_gym.graph import acyclic_submodels
 
         operator_devices = assignment[self.units.of_operator].astype(np.int64)
         return int(acyclic_submodels(self.units.graph, operator_devices).max()) + 1
 
     def submodel_error(self, n_submodels: int) -> str:
-        """Describe a violated limit of submodels; empty if it is kept."""
+        """Describe that there are too many submodels; empty if there are not."""
         if self.max_submodels is None or n_submodels <= self.max_submodels:
             return ""
         return f"{n_submodels} submodels, and a constraint allows {self.max_submodels} at most"
 
     def memory_error(self, device_bytes: IntArray) -> str:
-        """Describe the first exceeded limit of a device or pool; empty if none is.
-
-        Args:
-            device_bytes: (n_devices,) bytes held on each device.
-        """
+        """Describe the first limit that (n_devices,) bytes exceed; empty if there is none."""
         group_bytes, limits = self.memory.held(device_bytes), self.memory.limits_bytes
         full_groups = np.flatnonzero(group_bytes > limits)
         if not len(full_groups):
@@ -249,47 +241,45 @@ class Problem:
         return f"{names} would hold {held}, above {of} {limit}"
 
     def move_unsupported(self, assignment: IntArray) -> IntArray:
-        """The assignment, with units that their device does not run on ``fallback``."""
+        """The assignment, with unsupported units moved to ``fallback``."""
         if self.supports_all:
             return assignment
-        # One fallback for all patterns and heuristics: two that agree elsewhere are equal then, and
-        # evaluated once.
+        # One fallback for all heuristics: more of their placements are equal, and evaluated once.
         is_supported = self.supported[np.arange(self.n_units), assignment]
         return np.where(is_supported, assignment, self.fallback)
 
     @cached_property
     def fallback(self) -> IntArray:
-        """(n_units,) the reference device, or the first device that supports the unit."""
+        """(n_units,) the reference device, or else the first that supports the unit."""
         first_supported = self.supported.argmax(axis=1)
         return np.where(
             self.supported[:, self.reference_device], self.reference_device, first_supported
         )
 
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
-        """(n_transfers,) tensor and (n_transfers,) destination: each pair once."""
+        """(n_transfers,) tensor and (n_transfers,) destination of each transfer."""
         tensors = self.units.quotient.tensors
         tensor, reader = tensors.readings()
         target = assignment[reader]
         crossing = assignment[tensors.source[tensor]] != target
-        # A tensor with several readers on one device moves once.
+        # A tensor moves once to a device with several readers.
         pairs = np.unique(np.stack([tensor[crossing], target[crossing]]), axis=1)
         return pairs[0], pairs[1]
 
     def traffic(self, assignment: IntArray) -> tuple[int, int]:
-        """Number of transfers, and the bytes that they move."""
+        """The number of transfers and their bytes."""
         tensor, _ = self.transfers(assignment)
         return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
 
     def fingerprint(self, by_name: bool = True) -> str:
         """Sixteen hex digits that identify the graph and its grouping; see ``OpGraph``."""
-        # The grouping belongs to it: one graph in other units is another problem.
         parts = self.units.graph.fingerprint(by_name).encode() + self.units.of_operator.tobytes()
         return hashlib.sha256(parts).hexdigest()[:16]
 
 
 def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
     """Sixteen hex digits that identify an assignment."""
-    # A byte holds a device: a problem has at most `MAX_DEVICES`, 256.
+    # A byte holds a device, as there are at most `MAX_DEVICES`, 256.
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()
 
 
@@ -297,7 +287,7 @@ def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
     """Return (n_units,) device indices from device names by unit.
 
     Raises:
-        PlacementMismatchError: Units or devices are not those of the problem.
+        PlacementMismatchError: The problem has other units or devices.
     """
     index = {name: position for position, name in enumerate(problem.device_names)}
     unknown = sorted(set(units.values()) - set(index))

@@ -1,4 +1,4 @@
-"""``DevicePlacementOnline-v0``: every step a request arrives, and the action chooses its plan."""
+"""``DevicePlacementOnline-v0``, where actions choose plans for requests that arrive."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from placement_gym.envs.online.traces import (
 from placement_gym.hardware import DevicesArgument
 
 LATE = 4.0
-"""Slow-down beyond which a request is late."""
+"""Slow-down above which a request is late."""
 MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
 NO_REQUEST: dict[str, Any] = {
     **dict.fromkeys(("latency_ms", "slowdown", "queue_ms", "loaded_bytes"), 0.0),
     **dict.fromkeys(("late", "refused"), False),
     "plan": 0,
 }
-"""The info before the first request."""
+"""Info before the first request."""
 
 
 class OnlineEnv(gym.Env[Seen, np.int64]):
@@ -51,10 +51,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     ## Description
     Several models are served on the same devices. When the environment is made, solvers propose
-    plans for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. Each step is
-    a request that has just arrived, and the action is the plan that serves it. Devices have queues,
-    other programs slow them down for a while, and loading weights displaces the least recently
-    used. [How to use it](../../../docs/how_to/several_models.md#requests-under-load).
+    plans for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. In each step
+    a request arrives, and the action is the plan that serves it. Devices have queues, other
+    programs slow them down at times, and loading weights displaces the least recently used. [How to
+    use it](../../../docs/how_to/several_models.md#requests-under-load).
 
     ```python
     import gymnasium as gym
@@ -82,7 +82,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `model` | models | 1 for the model of the request |
     | `latency` | plans | log(latency) by each plan if nothing changes; 10 for other models |
     | `loading` | plans | log(1 + time to load weights) for each plan |
-    | `displaced` | plans | log(1 + time to reload what a plan displaces), by the models' mix |
+    | `displaced` | plans | log(1 + time to reload what a plan displaces), weighted by `mix` |
     | `work` | plans x devices | log(1 + work of each plan on each device) |
     | `resident` | stages | of all plans: 0 if not loaded, 1 if just used, then decreasing |
     | `mix` | models | shares of recent requests |
@@ -93,8 +93,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     fastest plan on idle devices that hold the weights.
 
     ## Starting State
-    Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
-    split; otherwise a random one is played.
+    Devices are idle and hold no weights. ``reset(options={"trace": 3})`` plays the fourth trace of
+    the split; otherwise a random one is played.
 
     ## Episode End
     The episode is truncated after the last request of the trace.
@@ -119,14 +119,14 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
         devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, applies to the weights of
             all models together.
-        rate: Requests that arrive in a mean latency of the fastest plans. At 1 the fastest devices
-            alone would be just busy.
+        rate: Requests that arrive in a mean latency of the fastest plans. At 1, the fastest devices
+            alone would just keep up.
         trace: ``"train"``, ``"validation"`` or ``"test"``, or a CSV file with the columns
             ``time_ms`` and ``model``.
         requests: Requests of an episode; a file has a fixed number.
         pace: Factor by which work takes longer while another program uses the device.
         observe_load: Whether ``load`` and ``latency`` show the effect of other programs.
-        plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
+        plans: A ``PlanTable`` or its file, in place of ``models``, ``devices`` and ``costs``.
         costs: ``"analytic"``: constants of this package; ``"profiled"``: measured on this machine,
             which must have the devices.
         render_mode: None; ``"ansi"``: the plans and the last request, which ``"human"`` prints;
@@ -183,7 +183,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begin a trace; see the class."""
+        """Start a trace, a random one or ``options={"trace": number}``."""
         super().reset(seed=seed)
         number = (options or {}).get("trace")
         if number is None:
@@ -192,7 +192,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return self.observe(), dict(self.info)
 
     def begin(self, trace: Trace) -> None:
-        """Begin a trace with idle devices that hold nothing."""
+        """Start a trace on idle devices that hold no weights."""
         n_devices, n_stages = len(self.plans.devices), len(self.tables.device)
         self.trace, self.request, self.info = trace, 0, dict(NO_REQUEST)
         self.free_ms = np.zeros(n_devices)
@@ -205,7 +205,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         )
 
     def make_trace(self, number: int) -> Trace:
-        """The trace of a number; that of a file has other programs drawn by it."""
+        """The trace of a number; for requests from a file, the number draws other programs."""
         if not 0 <= number < PER_SPLIT:
             raise UserError(f"traces are numbered from 0 to {PER_SPLIT - 1}, not {number!r:.40}")
         if self.arrivals is None:
@@ -216,16 +216,16 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     @property
     def over(self) -> bool:
-        """True after the last request."""
+        """True if the last request has been served."""
         return self.request == len(self.trace.models)
 
     @property
     def model(self) -> int:
-        """Model of the request; after the last one, of that."""
+        """The model of the request, after the end that of the last one."""
         return int(self.trace.models[self.request - self.over])
 
     def observe(self) -> Seen:
-        """Observe the devices as the request arrives."""
+        """Observe the request and the devices when it arrives."""
         now_ms = self.trace.arrivals_ms[self.request - self.over]
         look(self.trace, self.pace, self.free_ms, now_ms, self.state)
         if not self.observe_load:
@@ -233,15 +233,15 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return observe(self.tables, self.state, self.model)
 
     def action_masks(self) -> BoolArray:
-        """(n_plans,) whether the model of the request has each plan."""
+        """Return (n_plans,) bool, the plans of the request's model."""
         masks: BoolArray = self.tables.allowed[self.model].copy()
         return masks
 
     def step(self, action: np.int64 | int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Run the request by a plan; the next one arrives.
+        """Serve the request by a plan; the next one arrives.
 
         Raises:
-            UserError: The action is not one of the space, or the trace is over.
+            UserError: The action is not in the space, or the trace is over.
         """
         if not self.action_space.contains(action):
             last = self.tables.allowed.shape[1] - 1
@@ -272,7 +272,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return seen, -float(np.log(slowdown)), False, self.over, dict(self.info)
 
     def update_history(self) -> None:
-        """Add the request, and the time until the next one, to the recent mix and gap."""
+        """Update the recent mix and gap by the request and the time until the next one."""
         mix, gap_ms, arrivals_ms = self.state.mix, self.state.gap_ms, self.trace.arrivals_ms
         mix *= HISTORY_WEIGHT
         mix[self.model] += 1.0 - HISTORY_WEIGHT
@@ -281,7 +281,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
 
     def render(self) -> str | UInt8 | None:
-        """The plans and the last request as text, or the queues as a picture."""
+        """Render the plans and the last request as text, or the queues as a picture."""
         if self.render_mode == "rgb_array":
             return self.draw_queues()
         text = f"{self.plans}\nlast request: {self.info}"
@@ -290,7 +290,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return text if self.render_mode == "ansi" else None
 
     def draw_queues(self) -> UInt8:
-        """(height, width, 3) picture of the work in each queue as the request arrives."""
+        """(height, width, 3) picture of the work in each queue when the request arrives."""
         from matplotlib.figure import Figure
 
         from placement_gym.view.figures import render_pixels

@@ -1,7 +1,7 @@
-"""Compiled parts of the simulation: queues, other programs, weights that come and go.
+"""Kernels of the simulation: queues, other programs, weights that are loaded and displaced.
 
-Devices serve stages in the order in which requests arrived: none overtakes another, and a stage
-whose turn it is waits for the one before. So a request's latency is known once its plan is chosen.
+Devices serve stages in the order in which requests arrived, so the latency of a request is known
+once its plan is chosen.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, IntArray, compile_once
 
 HISTORY_WEIGHT = 0.95
-"""Weight of earlier requests in the recent mix and rate: about the last twenty count."""
+"""Weight of earlier requests in the recent mix and rate. Chosen to average about 20 requests."""
 MAX_LOG = 10.0
-"""Bound of observed logarithms of ratios, 22,000 times."""
+"""Bound of observed logarithms, a ratio of 22,000."""
 
 
 class Tables(NamedTuple):
-    """Plans as arrays. The stages of all plans of all models are numbered through.
+    """Plans as arrays; the stages of all plans of all models have consecutive numbers.
 
     Attributes:
-        first: (n_models * n_plans + 1,) first stage of each plan; none where a model has fewer.
-        allowed: (n_models, n_plans) whether there is such a plan.
+        first: (n_models * n_plans + 1,) first stage of each plan; missing plans have no stages.
+        allowed: (n_models, n_plans) whether the model has the plan.
         device: (n_stages,) device of each stage.
         work_ms: (n_stages,) time on the idle device.
-        load_ms: (n_stages,) time to load its weights.
-        held_bytes: (n_stages,) size of its weights.
+        load_ms: (n_stages,) time to load the weights.
+        held_bytes: (n_stages,) size of the weights.
         log_work: (n_models, n_plans, n_devices) log(1 + work of a plan on a device), work in mean
             latencies.
-        group: (n_devices,) devices of one group share memory.
+        group: (n_devices,) group of devices that share memory.
         limit_bytes: (n_groups,) weights that fit.
-        reference_ms: (n_models,) latency of the fastest plan alone.
+        reference_ms: (n_models,) latency of the fastest plan on idle devices.
     """
 
     first: IntArray
@@ -48,11 +48,11 @@ class Tables(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The requests of an episode, and what other programs do meanwhile.
+    """The requests of an episode, and the activity of other programs.
 
     Attributes:
-        arrivals_ms: (n_requests,) ascending.
-        models: (n_requests,) index of each one's model.
+        arrivals_ms: (n_requests,) ascending times.
+        models: (n_requests,) model of each request.
         toggles_ms: (n_devices, n_toggles) ascending times at which another program on a device
             begins, ends, begins, ...
     """
@@ -63,14 +63,14 @@ class Trace(NamedTuple):
 
 
 class State(NamedTuple):
-    """The devices as a request arrives.
+    """The devices when a request arrives.
 
     Attributes:
-        queue_ms: (n_devices,) work in each device's queue.
-        pace: (n_devices,) times as long that it takes now.
-        used: (n_stages,) rises with the last use of a stage; -1 where it is not loaded.
-        mix: (n_models,) recent shares.
-        gap_ms: (1,) recent time between two requests.
+        queue_ms: (n_devices,) work in the queue.
+        pace: (n_devices,) factor by which work takes longer now.
+        used: (n_stages,) counter at the last use of each stage; -1 if it is not loaded.
+        mix: (n_models,) recent shares of requests.
+        gap_ms: (1,) recent mean time between requests.
     """
 
     queue_ms: FloatArray
@@ -82,13 +82,13 @@ class State(NamedTuple):
 
 @compile_once(nogil=True)
 def find_pace(toggles_ms: FloatArray, pace: float, at_ms: float) -> float:
-    """Times as long that work takes on a device at a moment."""
+    """The factor by which work takes longer on a device at a time."""
     return pace if np.searchsorted(toggles_ms, at_ms, side="right") % 2 else 1.0
 
 
 @compile_once(nogil=True)
 def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: float) -> float:
-    """The time at which work ends that a device begins."""
+    """The time at which work ends that a device begins at ``begin_ms``."""
     number = np.searchsorted(toggles_ms, begin_ms, side="right")
     while True:
         now = pace if number % 2 else 1.0
@@ -102,7 +102,7 @@ def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: floa
 
 @compile_once(nogil=True)
 def find_work(toggles_ms: FloatArray, pace: float, begin_ms: float, end_ms: float) -> float:
-    """Work of a device between two times: the inverse of ``find_end``."""
+    """The work that a device does between two times; the inverse of ``find_end``."""
     work_ms = 0.0
     number = np.searchsorted(toggles_ms, begin_ms, side="right")
     while begin_ms < end_ms:
@@ -115,10 +115,10 @@ def find_work(toggles_ms: FloatArray, pace: float, begin_ms: float, end_ms: floa
 
 @compile_once(nogil=True)
 def hold(tables: Tables, used: IntArray, stage: int) -> bool:
-    """Load a stage's weights, unless they are there, in place of those unused for longest.
+    """Load a stage's weights unless they are loaded, displacing the least recently used.
 
     Returns:
-        True if they had to be loaded.
+        True if the weights were loaded.
     """
     absent = used[stage] < 0
     used[stage] = used.max() + 1
@@ -138,10 +138,10 @@ def hold(tables: Tables, used: IntArray, stage: int) -> bool:
 
 @compile_once(nogil=True)
 def predict(tables: Tables, state: State, model: int, plan: int) -> tuple[float, float]:
-    """Latency of a plan that is chosen now, if every device keeps its pace, and time to load.
+    """Predict the latency of a plan if devices keep their pace, and the time to load weights.
 
     Returns:
-        log(latency) and log(1 + time to load) relative to the model's fastest plan, as observed.
+        log(latency) and log(1 + time to load), relative to the model's fastest plan.
     """
     at_ms, load_ms, number = 0.0, 0.0, model * tables.allowed.shape[1] + plan
     for stage in range(tables.first[number], tables.first[number + 1]):
@@ -160,7 +160,7 @@ def predict(tables: Tables, state: State, model: int, plan: int) -> tuple[float,
 
 @compile_once(nogil=True)
 def displace(tables: Tables, state: State, model: int, plan: int) -> float:
-    """Time to load again what a plan displaces, by the recent shares of its models, in ms."""
+    """The time in ms to reload what a plan displaces, weighted by the recent mix."""
     used, n_plans, load_ms = state.used.copy(), tables.allowed.shape[1], 0.0
     number = model * n_plans + plan
     for stage in range(tables.first[number], tables.first[number + 1]):
@@ -174,12 +174,12 @@ def displace(tables: Tables, state: State, model: int, plan: int) -> float:
 
 @compile_once(nogil=True)
 def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
-    """Sum of the log slow-downs of a request by a plan and of the mean next one.
+    """The log slow-down of a request by a plan, plus the expected one of the next request.
 
-    That comes after the recent time between two, is for a model by the recent mix, and runs by the
-    plan by which it ends first. Every device keeps its pace.
+    The next request arrives after the recent mean gap, is for a model by the recent mix, and takes
+    the plan with which it ends first. Devices keep their pace.
     """
-    # The devices as the next request arrives.
+    # The devices when the next request arrives.
     queue_ms, used, at_ms = state.queue_ms.copy(), state.used.copy(), 0.0
     number = model * tables.allowed.shape[1] + plan
     for stage in range(tables.first[number], tables.first[number + 1]):
@@ -191,7 +191,7 @@ def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
         queue_ms[device] = at_ms / pace
     queue_ms = np.maximum(queue_ms - state.gap_ms[0] / state.pace, 0.0)
     after = State(queue_ms, state.pace, used, state.mix, state.gap_ms)
-    # The mean of what its models take then.
+    # The mean over the models of the next request.
     total, _ = predict(tables, state, model, plan)
     for other, share in enumerate(state.mix / state.mix.sum()):
         least = MAX_LOG
@@ -203,7 +203,7 @@ def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
 
 @compile_once(nogil=True)
 def look(trace: Trace, pace: float, free_ms: FloatArray, now_ms: float, state: State) -> None:
-    """Fill in the queue and the pace of every device at a moment."""
+    """Fill in the queues and paces at a time."""
     for device in range(len(free_ms)):
         toggles_ms = trace.toggles_ms[device]
         state.queue_ms[device] = find_work(toggles_ms, pace, now_ms, free_ms[device])
@@ -220,15 +220,15 @@ def serve(
     request: int,
     plan: int,
 ) -> tuple[float, float]:
-    """Run a request by one of its model's plans; changes ``free_ms`` and ``used``.
+    """Serve a request by a plan; changes ``free_ms`` and ``used``.
 
-    Everything takes ``pace`` times as long while another program has a device, and ``free_ms`` is
-    (n_devices,) when each has done what it was given.
+    ``pace`` is the factor by which work takes longer while another program uses a device, and
+    ``free_ms`` the (n_devices,) times at which the devices have finished.
 
     Returns:
-        Its latency in ms, and bytes of weights that were loaded.
+        The latency in ms, and the bytes of weights that were loaded.
     """
-    # Stages run in turn, each where its device has done what came before.
+    # Stages run in turn, each after earlier work of its device.
     at_ms, loaded_bytes = trace.arrivals_ms[request], 0.0
     number = trace.models[request] * tables.allowed.shape[1] + plan
     for stage in range(tables.first[number], tables.first[number + 1]):
@@ -246,12 +246,12 @@ def serve(
 def play(
     tables: Tables, trace: Trace, pace: float, free_ms: FloatArray, used: IntArray, plans: IntArray
 ) -> float:
-    """Play a trace by (n_requests,) plans; changes ``free_ms`` and ``used``, as of ``serve``.
+    """Serve a trace by (n_requests,) plans; changes ``free_ms`` and ``used``.
 
-    A plan of -1 is that by which the request ends first if nothing changes.
+    A plan of -1 takes the plan with which the request ends first if nothing changes.
 
     Returns:
-        Sum of log slow-downs.
+        The sum of log slow-downs.
     """
     total, nothing = 0.0, np.empty(0)
     state = State(np.empty(len(free_ms)), np.empty(len(free_ms)), used, nothing, nothing)

@@ -1,4 +1,4 @@
-"""Observations of a policy before it chooses the plan of a request."""
+"""Observations of ``OnlineEnv``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from placement_gym.base import compile_once
 from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, displace, predict
 
 MIN_HIGH = 0.01
-"""Smallest upper bound, because a space of one value gives a warning."""
+"""Smallest upper bound. Chosen because Gymnasium warns of a space with a single value."""
 HALF_USES = 10.0
-"""Uses of other stages after which a resident one counts half. Hand-tuned."""
+"""Uses of other stages after which ``resident`` is one half. Hand-tuned."""
 Seen = NDArray[np.float32]
 
 
 def list_parts(tables: Tables) -> dict[str, slice]:
-    """Slice of each part of an observation, in order; ``OnlineEnv`` says what they mean."""
+    """The slice of each part of an observation; ``OnlineEnv`` documents the parts."""
     n_models, n_plans, n_devices = tables.log_work.shape
     widths = {
         "queue": n_devices,
@@ -39,7 +39,7 @@ def list_parts(tables: Tables) -> dict[str, slice]:
 
 
 def make_space(tables: Tables, pace: float) -> spaces.Box:
-    """The observation space; bounds of work are those of the plans, so plans have unlike spaces."""
+    """The observation space; its bound of work depends on the plans."""
     parts = list_parts(tables)
     low, high = np.zeros((2, parts["rate"].stop), np.float32)
     high[:] = 1.0
@@ -52,7 +52,7 @@ def make_space(tables: Tables, pace: float) -> spaces.Box:
 
 @compile_once(nogil=True)
 def observe(tables: Tables, state: State, model: int) -> Seen:
-    """(n_entries,) observation as a request arrives: the parts of ``list_parts``, in its order."""
+    """(n_entries,) observation when a request arrives, in the order of ``list_parts``."""
     n_models, n_plans, n_devices = tables.log_work.shape
     n_stages, unit_ms = len(tables.device), tables.reference_ms.mean()
     n_entries = n_devices * (2 + n_plans) + 2 * n_models + 3 * n_plans + n_stages + 1

@@ -1,4 +1,4 @@
-"""Plans that requests choose from: the ways in which each of several models may run."""
+"""The plans of several models, which requests are served by."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class PlanStage:
     """The work of one device in a plan.
 
     Attributes:
-        device: Its name.
-        ms: Time on the idle device, tensors that come from other devices included.
-        load_ms: Time to load the weights where the device does not hold them.
-        held_bytes: Their size.
+        device: Name of the device.
+        ms: Time on the idle device, transfers from other devices included.
+        load_ms: Time to load the weights.
+        held_bytes: Size of the weights.
     """
 
     device: str
@@ -40,9 +40,9 @@ class ServingPlan:
     """A way to serve a request of one model: stages that run one after another.
 
     Attributes:
-        label: As in ``"GPU alone"`` or ``"CPU, GPU split"``.
-        stages: In order.
-        placement: Where each unit goes; None for a plan of a file that does not state it.
+        label: Such as ``"GPU alone"`` or ``"CPU, GPU split"``.
+        stages: The stages in order.
+        placement: Device of each unit; None if the plan's file does not state it.
     """
 
     label: str
@@ -60,9 +60,9 @@ class PlanTable(JsonFile):
     """The plans of several models on common devices.
 
     Attributes:
-        models: Names, and how often requests are for each.
-        devices: The devices; a limit is that of the weights of all models together.
-        plans: For each model the plans that its requests choose from.
+        models: Names and rates of the models.
+        devices: The devices; their limits apply to the weights of all models together.
+        plans: The plans of each model.
 
     Raises:
         UserError: A model has no plan, or a plan names an unknown device.
@@ -95,23 +95,23 @@ class PlanTable(JsonFile):
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """Of the requests, for each model."""
+        """Share of the requests for each model."""
         rates = [model.rate for model in self.models]
         return tuple(rate / sum(rates) for rate in rates)
 
     @cached_property
     def mean_ms(self) -> float:
-        """Mean latency of requests that run alone by the fastest plan of their model."""
+        """Mean latency of requests served alone by the fastest plans."""
         fastest = [min(plan.ms for plan in plans) for plans in self.plans]
         return float(np.dot(self.shares, fastest))
 
     def stages(self) -> Iterator[PlanStage]:
-        """The stages of all plans of all models, in the order of their numbers."""
+        """The stages of all plans of all models, numbered in this order."""
         return (stage for plans in self.plans for plan in plans for stage in plan.stages)
 
     @cached_property
     def tables(self) -> Tables:
-        """The same as arrays, which the kernels read."""
+        """The plans as arrays for kernels."""
         names = [device.name for device in self.devices]
         lengths = np.zeros((len(self.models), max(map(len, self.plans))), dtype=np.int64)
         for model, plans in enumerate(self.plans):
@@ -174,7 +174,7 @@ class PlanTable(JsonFile):
 
 
 def sum_by_device(tables: Tables, values: FloatArray) -> FloatArray:
-    """(n_models, n_plans, n_devices) sums of (n_stages,) values, as of work or of weights."""
+    """(n_models, n_plans, n_devices) sums of (n_stages,) values such as work or weights."""
     sums = np.zeros((tables.allowed.size, len(tables.group)))
     plan_of_stage = np.repeat(np.arange(len(sums)), np.diff(tables.first))
     np.add.at(sums, (plan_of_stage, tables.device), values)

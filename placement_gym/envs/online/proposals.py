@@ -1,4 +1,4 @@
-"""Plans that solvers propose for models on common devices."""
+"""Proposing plans for several models on common devices."""
 
 from __future__ import annotations
 
@@ -24,24 +24,19 @@ from placement_gym.solvers import propose_prefixes
 from placement_gym.solvers.pipelines import linear_pipeline
 
 LOAD_MS_PER_MB = 0.25
-"""Time to bring weights to a device: 4 GB/s, as from files that the system keeps in memory."""
+"""Time to load weights. Chosen because files in the system's cache are read at about 4 GB/s."""
 COSTS = {"analytic": "simulated", "profiled": "measured"}
-"""Source of times -> where the devices have to be, as ``resolve_devices`` takes it."""
+"""Source of times -> the purpose that ``resolve_devices`` takes."""
 
 
 def propose_plans(
     models: Sequence[str], devices: DevicesArgument, costs: str = "analytic"
 ) -> PlanTable:
-    """Let the solvers propose plans for each model.
+    """Propose plans for each model: single devices, splits, and a pipeline.
 
-    These are the single devices; for each pair of them the fastest split in which every device
-    holds no more than the model's share of its memory, so the splits of all models fit at once;
-    and the pipeline with the shortest stages.
-
-    Args:
-        models: Names or paths; ``"resnet:2"`` gets twice as many requests.
-        devices: As for ``DevicePlacementSim-v0``; ``weight_share`` is of all models together.
-        costs: A key of ``COSTS``.
+    A split is the fastest one on two devices that uses at most the model's share of each memory, so
+    the splits of all models fit together. The pipeline has the shortest stages. ``OnlineEnv``
+    documents the arguments.
 
     Raises:
         UserError: A model, device or kind of costs is unknown, or no plan of a model fits.
@@ -66,7 +61,7 @@ def propose_plans(
 
 
 def limit(devices: Sequence[DeviceSpec], limits: FloatArray) -> tuple[DeviceSpec, ...]:
-    """The devices with limits in bytes, infinite for none."""
+    """The devices with other limits in bytes, infinite for none."""
     return tuple(
         replace(device, weight_share=None, memory_bytes=int(most) if np.isfinite(most) else None)
         for device, most in zip(devices, limits, strict=True)
@@ -74,7 +69,7 @@ def limit(devices: Sequence[DeviceSpec], limits: FloatArray) -> tuple[DeviceSpec
 
 
 def plan_model(twin: SimulatedProblem, limits: FloatArray, total: int) -> Iterator[ServingPlan]:
-    """The plans of one model, each placement once; see ``propose_plans``."""
+    """Yield the plans of one model, each placement once."""
     problem = replace(twin.problem, devices=limit(twin.problem.devices, limits))
     share = limits * problem.total_bytes / total
     modest = replace(problem, devices=limit(problem.devices, share))
@@ -82,19 +77,18 @@ def plan_model(twin: SimulatedProblem, limits: FloatArray, total: int) -> Iterat
     for kind, assignment in list_placements(problem, modest, twin.costs):
         if assignment.tobytes() not in seen and not problem.infeasibility(assignment):
             seen.add(assignment.tobytes())
-            # Devices in the order in which units are first on them.
+            # Devices in the order of their first units.
             order = [problem.device_names[device] for device in dict.fromkeys(assignment.tolist())]
-            stages, placement = (
-                time_stages(twin, assignment),
-                Placement.from_assignment(problem, assignment),
+            placement = Placement.from_assignment(problem, assignment)
+            yield ServingPlan(
+                f"{', '.join(order)} {kind}", time_stages(twin, assignment), placement
             )
-            yield ServingPlan(f"{', '.join(order)} {kind}", stages, placement)
 
 
 def list_placements(
     problem: Problem, modest: Problem, costs: CostTable
 ) -> Iterator[tuple[str, IntArray]]:
-    """Each plan's kind and placement; some may be equal, or not fit."""
+    """Yield each plan's kind and placement; some may be equal, or not fit."""
     for device in np.flatnonzero(problem.runs_all):
         yield "alone", problem.single(int(device))
     splits = propose_prefixes(modest)
@@ -110,7 +104,7 @@ def list_placements(
 
 
 def time_stages(twin: SimulatedProblem, assignment: IntArray) -> tuple[PlanStage, ...]:
-    """The stages of a placement; each receives its tensors before it computes."""
+    """The stages of a placement, each of which receives tensors and then computes."""
     costs, graph = twin.costs, twin.problem.units.graph
     on = assignment[twin.problem.units.of_operator]
     stage_of = pipeline_stages(graph, on)
@@ -119,8 +113,7 @@ def time_stages(twin: SimulatedProblem, assignment: IntArray) -> tuple[PlanStage
         np.bincount(stage_of, costs.operator_ms[np.arange(len(on)), on]) + costs.submodel_ms[device]
     )
     tensor, reader = graph.tensors.readings()
-    source = graph.tensors.source[tensor]
-    crossing = on[source] != on[reader]
+    crossing = on[graph.tensors.source[tensor]] != on[reader]
     moved, target = np.unique(np.stack([tensor, stage_of[reader]])[:, crossing], axis=1)
     sender = on[graph.tensors.source[moved]]
     np.add.at(ms, target, costs.transfer_ms[moved, sender, device[target]])

@@ -1,7 +1,7 @@
-"""Rules that choose plans: what a learned policy has to beat.
+"""Rules that choose plans, as baselines for learned policies.
 
-Each has SB3's ``predict``, so ``evaluate_policy`` and every loop of SB3's models take it. All
-but ``lookahead`` and ``rollouts`` read observations alone.
+Each has ``predict`` as SB3's models have, for ``evaluate_policy``. ``lookahead`` and ``rollouts``
+read the environment's state, the others only observations.
 """
 
 from __future__ import annotations
@@ -20,19 +20,15 @@ from placement_gym.envs.online.kernel import State, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
 
 MAX_ASSIGNMENTS = 5000
-"""Largest number of assignments of plans to models that are tried. Hand-tuned."""
+"""Largest number of assignments of plans to models to try. Hand-tuned."""
 N_TRACES, TRACE_REQUESTS = 8, 400
-"""Largest number of traces of the split to try them on, and of requests of each. Hand-tuned."""
+"""Number of traces to try assignments on, and largest number of requests of each. Hand-tuned."""
 N_FUTURES, FUTURE_REQUESTS = 6, 20
 """Futures of a rollout, and requests of each. Chosen for a decision within a millisecond."""
 
 
 class Rule:
-    """Chooses plans by a function.
-
-    Args:
-        choose: (n_envs,) plans from (n_envs, n_entries) observations.
-    """
+    """Chooses (n_envs,) plans by a function of (n_envs, n_entries) observations."""
 
     def __init__(self, choose: Callable[[FloatArray], IntArray]) -> None:
         self.choose = choose
@@ -44,23 +40,25 @@ class Rule:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """The plan for one observation, or for a batch; see ``BasePolicy.predict``."""
+        """Return the plan for an observation, or the plans for a batch; see SB3."""
         chosen = self.choose(np.atleast_2d(observation))
         return (chosen if observation.ndim == 2 else chosen[0]), state
 
 
 def choose_shortest_completion(env: OnlineEnv) -> Rule:
-    """The plan by which the request ends first, if nothing changes."""
+    """Choose the plan with which the request ends first if nothing changes."""
     part = env.parts["latency"]
     return Rule(lambda seen: seen[:, part].argmin(axis=1))
 
 
 def choose_by_load(env: OnlineEnv) -> Rule:
-    """The device that is fastest by its present load, queues aside, as OpenVINO's AUTO might."""
+    """Choose the device that is fastest under its present load, as OpenVINO's AUTO might.
+
+    Queues are ignored. A model that runs on no single device chooses from all of its plans.
+    """
     model_of, load_of = env.parts["model"], env.parts["load"]
     allowed, work_ms = env.tables.allowed, sum_by_device(env.tables, env.tables.work_ms)
     alone = np.diff(env.tables.first).reshape(allowed.shape) == 1
-    # A model that no device may run alone has all of its plans to choose from.
     chosen_from = alone | (allowed & ~alone.any(axis=1, keepdims=True))
 
     def choose(seen: FloatArray) -> IntArray:
@@ -73,11 +71,9 @@ def choose_by_load(env: OnlineEnv) -> Rule:
 
 
 def keep_static(env: OnlineEnv, resident: bool = False) -> Rule:
-    """The best plan of each model whatever happens, on the first traces of the split.
+    """Keep one plan for each model: those that are best on the first traces of the split.
 
-    Args:
-        env: Says plans and traces.
-        resident: Try those alone whose weights the devices hold all at once, if there are any.
+    With ``resident``, only plans count whose weights all fit at once, if there are any.
     """
     candidates = list_assignments(env)
     if resident:
@@ -96,7 +92,7 @@ def keep_static(env: OnlineEnv, resident: bool = False) -> Rule:
 
 
 def list_assignments(env: OnlineEnv) -> IntArray:
-    """(n_assignments, n_models) every choice of a plan for each model, or a sample of them."""
+    """(n_assignments, n_models) all choices of a plan for each model, or a sample of them."""
     counts = tuple(map(len, env.plans.plans))
     total, rng = prod(counts), np.random.default_rng(0)
     numbers = (
@@ -112,17 +108,13 @@ def cut_off(trace: Trace) -> Trace:
 
 
 def play_anew(env: OnlineEnv, trace: Trace, plans: IntArray) -> float:
-    """Sum of log slow-downs if idle devices that hold nothing run each request by a plan."""
+    """The sum of log slow-downs of a trace from idle devices without weights."""
     free_ms, used = np.zeros(len(env.tables.group)), np.full(len(env.tables.device), -1)
     return play(env.tables, trace, env.pace, free_ms, used, plans)
 
 
 def look_one_ahead(env: OnlineEnv) -> Rule:
-    """The plan that is best for the request and the mean next one; see ``look_ahead``.
-
-    Args:
-        env: The rule reads its state, and decides for its requests alone.
-    """
+    """Choose the plan that is best for the request and the mean next one; see ``look_ahead``."""
 
     def choose(_: FloatArray) -> IntArray:
         plans = np.flatnonzero(env.action_masks())
@@ -133,12 +125,9 @@ def look_one_ahead(env: OnlineEnv) -> Rule:
 
 
 def roll_out(env: OnlineEnv) -> Rule:
-    """The plan that is best in futures drawn from the recent mix and rate.
+    """Choose the plan that is best in futures drawn from the recent mix and rate.
 
-    Later requests of a future run by the shortest completion, and devices keep their pace.
-
-    Args:
-        env: The rule reads its state, and decides for its requests alone.
+    Later requests of a future take the shortest completion, and devices keep their pace.
     """
     rng = np.random.default_rng(0)
 
@@ -154,7 +143,7 @@ def roll_out(env: OnlineEnv) -> Rule:
 
 
 def play_future(env: OnlineEnv, future: Trace, plan: int) -> float:
-    """Sum of log slow-downs of a future whose first request runs by a plan."""
+    """The sum of log slow-downs of a future whose first request is served by a plan."""
     plans = np.full(FUTURE_REQUESTS, -1)
     plans[0] = plan
     free_ms, used = env.state.queue_ms * env.state.pace, env.state.used.copy()
@@ -162,7 +151,7 @@ def play_future(env: OnlineEnv, future: Trace, plan: int) -> float:
 
 
 def draw_future(state: State, model: int, rng: np.random.Generator) -> Trace:
-    """A request for a model, and those that may follow it, at times from now on."""
+    """Draw a future: a request for a model now, and those that may follow."""
     gaps_ms = rng.exponential(state.gap_ms[0], FUTURE_REQUESTS)
     models = rng.choice(len(state.mix), FUTURE_REQUESTS, p=state.mix / state.mix.sum())
     models[0], gaps_ms[0] = model, 0.0
@@ -178,11 +167,11 @@ RULES: dict[str, Callable[[OnlineEnv], Rule]] = {
     "rollouts": roll_out,
     "resident": partial(keep_static, resident=True),
 }
-"""Name -> what makes the rule for an environment."""
+"""Name -> function that makes the rule for an environment."""
 
 
 def make_rule(name: str, env: OnlineEnv) -> Rule:
-    """Make a rule for an environment; static ones are searched on traces of its split.
+    """Make a rule of ``RULES``; static ones are searched on traces of the environment's split.
 
     Raises:
         UserError: There is no such rule.

@@ -1,4 +1,4 @@
-"""Traces: when requests arrive, for which model, and when other programs take devices."""
+"""Traces of requests, and of other programs that use the devices."""
 
 from __future__ import annotations
 
@@ -13,30 +13,26 @@ from placement_gym.envs.online.kernel import Trace
 from placement_gym.envs.online.plans import PlanTable
 
 SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
-"""Seed of the first trace; the traces of a split are a million seeds."""
+"""Seed of the first trace of each split."""
 PER_SPLIT = 1_000_000
 CHANGE_CHANCE = 0.02
-"""Chance at each request that the mix of models and the rate change, about every 50 requests."""
+"""Chance at each request that the mix of models and the rate change. Hand-tuned."""
 CONCENTRATION = 0.7
-"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix. Hand-tuned."""
+"""Of the Dirichlet distribution of mixes: below 1, few models make up most of a mix. Hand-tuned."""
 RATE_FACTORS = (0.6, 1.5)
-"""Range of the uniform factor of the rate. Hand-tuned."""
+"""Range of a uniform factor of the rate. Hand-tuned."""
 IDLE_LATENCIES, BUSY_LATENCIES = 90.0, 40.0
-"""Mean times without and with another program on a device, in mean latencies of a request. Other
-programs have a device 3/10 of the time."""
+"""Mean times without and with another program on a device, in mean latencies. Hand-tuned."""
 
 
 def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Trace:
-    """Draw a trace.
-
-    Requests arrive at random; the mix of models and the rate change now and then. Other programs
-    come to each device and go.
+    """Draw a trace of random arrivals, whose mix and rate change at times, and other programs.
 
     Args:
-        plans: Says how often requests are for each model, and how long they take.
+        plans: Rates and latencies of the models.
         rate: Requests in a mean latency of the fastest plans.
-        n_requests: Their number.
-        seed: Of the trace.
+        n_requests: Number of requests.
+        seed: Seed of the trace.
     """
     rng = np.random.default_rng(seed)
     part = np.cumsum(rng.random(n_requests) < CHANGE_CHANCE)
@@ -49,7 +45,7 @@ def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Tra
 
 
 def draw_toggles(plans: PlanTable, until_ms: float, rng: np.random.Generator) -> FloatArray:
-    """(n_devices, n_toggles) times at which another program begins or ends, from before 0 on."""
+    """(n_devices, n_toggles) times at which another program begins or ends, the first before 0."""
     n_devices = len(plans.devices)
     cycle = IDLE_LATENCIES + BUSY_LATENCIES
     pairs = 4 + int(3.0 * until_ms / (cycle * plans.mean_ms))
@@ -57,7 +53,7 @@ def draw_toggles(plans: PlanTable, until_ms: float, rng: np.random.Generator) ->
         IDLE_LATENCIES,
         BUSY_LATENCIES,
     )
-    # Phases in which the trace begins are as likely as they are long.
+    # The trace begins at a uniform time of the first cycle.
     begin_ms = rng.uniform(0.0, cycle * plans.mean_ms, (n_devices, 1))
     return lengths.reshape(n_devices, -1).cumsum(axis=1) - begin_ms
 
@@ -66,10 +62,10 @@ def read_arrivals(path: str | Path, plans: PlanTable) -> tuple[FloatArray, IntAr
     """Read arrivals from a CSV file with the columns ``time_ms`` and ``model``.
 
     Returns:
-        (n_requests,) times from the first one on, and (n_requests,) models.
+        (n_requests,) times in ms since the first request, and (n_requests,) models.
 
     Raises:
-        UserError: The file cannot be read, or a line is not valid; the message says which.
+        UserError: The file cannot be read, or a line is not valid.
     """
     try:
         rows = list(csv.DictReader(StringIO(Path(path).read_text())))

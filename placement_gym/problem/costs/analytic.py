@@ -1,12 +1,11 @@
 """Analytic costs: a roofline per device, and a star of links around the host's memory.
 
-Those of ``hsdag-paper`` are scaled to a published table: calibrated, never measured. HSDAG (NeurIPS
-2024, Table 2) states CPU-only and GPU-only latencies of three models. A plain roofline cannot fit
-all six (that CPU runs Inception-V3 in less time than ResNet-50, which needs two thirds of its
-work), so each model has a factor per device. On folded graphs they are, for CPU and GPU: inception
-0.190 and 1.597, resnet 0.307 and 1.695, bert-8 0.298 and 0.251. The rooflines of both devices are
-chosen such that the best split of co-located units beats the best single device by about the share
-that the paper reports: 16.4, 2.7 and 4.3 %.
+The costs of ``hsdag-paper`` are calibrated to latencies that HSDAG (NeurIPS 2024, Table 2) reports
+for one CPU and one GPU. No roofline fits all six of them (that CPU runs Inception-V3 faster than
+ResNet-50, with two thirds of its work), so each model has a factor per device: on folded graphs
+0.190 and 1.597 for inception, 0.307 and 1.695 for resnet, 0.298 and 0.251 for bert-8. With the
+rooflines of both devices, the best split beats the best single device by about as much as the
+paper reports: 16.4, 2.7 and 4.3 %.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from placement_gym.hardware import PRESETS, DeviceSpec
 from placement_gym.problem.costs.table import CostTable
 
 REFERENCE_CORES = 8
-"""Cores of the CPU in ``ROOFLINES``: its rates are those of all of them."""
+"""Cores that the CPU in ``ROOFLINES`` has."""
 
 CONVOLUTION, DEPTHWISE, MATMUL, VECTOR = "convolution", "depthwise", "matmul", "vector"
 CLASSES = {
@@ -39,23 +38,23 @@ CLASSES = {
     "GRUSequence": MATMUL,
 }
 FREE = frozenset(("Constant", "Parameter", "Result", "Reshape", "Squeeze", "Unsqueeze"))
-"""Types that neither compute nor move anything: views and ends of the graph."""
+"""Types that neither compute nor move anything."""
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """Bounds of an operator's time: arithmetic or memory traffic, after a fixed launch.
+    """Bounds of an operator's time: a fixed launch, then arithmetic or memory traffic.
 
     Attributes:
         gflops: Rate of each operator class in f32.
         gbytes_per_s: Bandwidth of the device's memory.
+        launch_ms: Fixed time of an operator.
         fill_elements: Output elements that keep the whole device busy; an operator with fewer
             reaches a proportional share of the rate.
-        launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
-        link_gbytes_per_s: Its bandwidth; infinite for the host itself.
-        precision: Factor of ``gflops`` in other precisions than f32; ``"i8"`` is that of
-            convolutions and products of a quantised model.
+        link_gbytes_per_s: Bandwidth of the link; infinite for the host.
+        precision: Factor of ``gflops`` in precisions other than f32; ``"i8"`` is for convolutions
+            and products of quantised models.
     """
 
     gflops: Mapping[str, float]
@@ -69,7 +68,7 @@ class Roofline:
     )
 
     def rate(self, operator_type: str, precision: str) -> float:
-        """GFLOP/s for an operator type."""
+        """The rate of an operator type in GFLOP/s."""
         kind = CLASSES.get(operator_type, VECTOR)
         return self.gflops[kind] * self.precision.get(precision, 1.0)
 
@@ -126,9 +125,8 @@ ROOFLINES = {
         link_gbytes_per_s=30.0,
     ),
 }
-"""By ``DeviceSpec.roofline``, else by the kind of device. Hand-tuned: plausible orders of
-magnitude, not measured. The last two reproduce the HSDAG paper's Table 2, see above. NVLink
-connects host and GPU here, as on boards that have it between them."""
+"""Constants by ``DeviceSpec.roofline`` or by kind. Hand-tuned: plausible orders of magnitude, not
+measured. The last two reproduce the HSDAG paper's Table 2. NVLink connects host and GPU."""
 
 PUBLISHED_MS: dict[str, dict[str | None, float]] = {
     "inception": {"HSDAG-CPU": 12.8, "HSDAG-GPU": 12.0},
@@ -136,40 +134,36 @@ PUBLISHED_MS: dict[str, dict[str | None, float]] = {
     "bert": {"HSDAG-CPU": 6.38, "HSDAG-GPU": 2.77},
 }
 GFLOPS = {"inception": 11.469, "resnet": 8.207, "bert": 1.367}
-"""Work of one inference with the inputs of the HSDAG paper, BERT on 8 tokens: a model of that name
-with other work is another model."""
+"""Work of the HSDAG paper's models, which identifies them; BERT on 8 tokens."""
 
 
 def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
-    """Compute a cost table from shipped constants.
+    """Compute a cost table from the constants of this module.
 
     A transfer between two devices other than the host passes through the host's memory and costs
-    both links. The costs of a model with state are those of its whole scenario: operators and
-    transfers are timed at the shapes of the prefill, and of the first and the last decoded token,
-    each of which represents one half of the tokens. The costs of several models are of a round.
+    both links. Costs of a stateful model are for its whole scenario, timed at the shapes of the
+    prefill, and of the first and the last decoded token for half of the tokens each. Costs of
+    several models are for a round.
     """
     lines = [roofline(device) for device in devices]
-    names = tuple(device.name for device in devices)
     off_diagonal = ~np.eye(len(lines), dtype=bool)
     link_ms = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
-    phases, operator_ms = graph.phases or ((1.0, graph),), np.zeros((len(graph), len(devices)))
-    for count, phase in phases:
+    operator_ms = np.zeros((len(graph), len(devices)))
+    for count, phase in graph.phases or ((1.0, graph),):
         operator_ms += count * np.stack([operator_times(phase, one) for one in devices], axis=1)
-    # In the paper's models the times of a device add up to what the paper states.
+    # The times of the paper's models add up to the paper's latencies.
     published = published_ms(graph)
     factors = [
         published[device.roofline] / total if device.roofline in published else 1.0
         for device, total in zip(devices, operator_ms.sum(axis=0), strict=True)
     ]
-    # A transfer between two devices passes through the host's memory and pays both links; the
-    # host's own link is free. Nothing moves within a device.
     table = CostTable(
         source="calibrated" if any(one.roofline in published for one in devices) else "analytic",
         graph=graph.fingerprint(),
         structure=graph.fingerprint(by_name=False),
         operators=graph.names,
-        devices=names,
+        devices=tuple(device.name for device in devices),
         operator_ms=operator_ms,
         supported=np.ones(operator_ms.shape, dtype=np.bool_),
         memory_bytes=graph.weight_bytes,
@@ -180,22 +174,18 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
-    # Last, as the paper's factors are for a single inference and a round repeats it.
+    # The paper's factors are for one inference, which a round repeats.
     return table.scaled(np.array(factors)).in_a_round(graph)
 
 
 def roofline(device: DeviceSpec) -> Roofline:
-    """The constants of a device.
-
-    Raises:
-        ValueError: The device's roofline or kind is unknown.
-    """
+    """The constants of a device; an unknown roofline or kind raises ``UserError``."""
     check_kind(device)
     return ROOFLINES[device.roofline or device.kind]
 
 
 def check_kind(device: DeviceSpec, further_kinds: Sequence[str] = ()) -> None:
-    """Raise unless a device has a known roofline or kind, or one of the further kinds."""
+    """Raise unless a device's roofline or kind is known, or one of ``further_kinds``."""
     if device.roofline:
         check_choice(f"{device.name}: roofline", device.roofline, ROOFLINES)
     kinds = (*ROOFLINES, *further_kinds)
@@ -210,8 +200,8 @@ def check_kind(device: DeviceSpec, further_kinds: Sequence[str] = ()) -> None:
 
 
 def share_of_cores(device: DeviceSpec) -> float:
-    """Share of a CPU's arithmetic rate under its thread limit, else 1."""
-    # Memory bandwidth is not scaled: a few threads already saturate it.
+    """Share of the arithmetic rate that a CPU's thread limit leaves; 1 for other devices."""
+    # Memory bandwidth is not scaled, as a few threads saturate it.
     if device.kind != "CPU" or device.threads is None:
         return 1.0
     return min(device.threads / REFERENCE_CORES, 1.0)
@@ -227,17 +217,14 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
 
 
 def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArray, FloatArray]:
-    """(n_operators,) each: whether the operator is launched, ms of arithmetic, ms of traffic.
+    """(n_operators,) each: whether an operator is launched, ms of arithmetic, ms of traffic.
 
-    The arithmetic of an operator with bodies is all runs of its slowest body, launches and traffic
-    included.
+    For an operator with bodies, the arithmetic is all of its slowest body's time.
     """
     line = roofline(device)
-    work = list(zip(graph.types, precisions(graph, device), strict=True))
-    rates = {kind: line.rate(*kind) for kind in set(work)}
-    rate = np.array([rates[kind] for kind in work])
+    rate = np.array([*map(line.rate, graph.types, precisions(graph, device))])
     outputs = np.array([prod(shape) for shape in graph.shapes], dtype=np.float64)
-    # Small outputs leave cores of a GPU idle: the rate grows with the elements until all are busy.
+    # Small outputs leave cores of a GPU idle.
     utilisation = (
         np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
         if line.fill_elements
@@ -245,7 +232,7 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
     )
     arithmetic_ms = graph.flops / (rate * utilisation * share_of_cores(device) * 1e6)
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
-    # Of the two bodies of an If one runs, and which depends on the input: the slower one counts.
+    # Which body of an If runs depends on the input: the slower one counts.
     for operator, bodies in graph.bodies.items():
         runs_ms = (body.runs * float(operator_times(body.graph, device).sum()) for body in bodies)
         arithmetic_ms[operator], traffic_ms[operator] = max(runs_ms), 0.0
@@ -254,7 +241,7 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
 
 
 def precisions(graph: OpGraph, device: DeviceSpec) -> list[str]:
-    """(n_operators,) precision of each operator on a device: ``"i8"`` if it is quantised."""
+    """The precision of each operator on a device, ``"i8"`` if it is quantised."""
     quantised = np.zeros(len(graph), dtype=np.bool_) if graph.integers is None else graph.integers
     return [
         "i8" if integers and kind in CLASSES else device.precision
@@ -272,8 +259,8 @@ def traffic_bytes(graph: OpGraph) -> FloatArray:
 
 
 def published_ms(graph: OpGraph) -> dict[str | None, float]:
-    """Latency in ms by roofline; empty unless name and work are those of a paper's model."""
-    # Suffixes such as "-fp16" change the weights' precision, not the work.
+    """Published latency in ms by roofline; empty for models that are not the paper's."""
+    # Suffixes such as "-fp16" change the precision of weights, not the work.
     base = graph.model.split("-")[0]
     is_published = base in GFLOPS and np.isclose(graph.flops.sum() / 1e9, GFLOPS[base], rtol=1e-3)
     return PUBLISHED_MS[base] if is_published else {}

@@ -1,4 +1,4 @@
-"""The user's graph with its costs and devices, in the place of a model."""
+"""A user's graph with its costs and devices, in place of a model."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file; raise it when an older program would misread a newer file."""
 ANY = -1
-"""A length that the array decides."""
+"""An axis of any length."""
 
 
 class CostGraph(JsonFile):
-    """A graph without a model: units with their times, what they send, and the devices.
+    """A graph without a model: times of units, tensors and devices.
 
-    ``gym.make("DevicePlacementSim-v0", model=graph)`` places it; so does ``model="FILE.json"`` with
-    a file that ``save`` wrote. Devices and links work at the same time unless another ``schedule``
-    is named. A number in the place of an array holds for all of its entries.
+    ``gym.make("DevicePlacementSim-v0", model=graph)`` places it, as does ``model="FILE.json"`` with
+    a saved file. Devices and links work at the same time unless ``schedule`` says otherwise. A
+    number in place of an array holds for all entries.
 
     Args:
         ms: (n_units, n_devices) time of each unit on each device; infinite where it cannot run.
-        edges: (n_edges, 2) a unit, and one that reads it and has a higher number.
-        edge_bytes: (n_edges,) bytes that each edge carries. Edges of one unit with equal bytes
-            carry one tensor, which moves once to each device that reads it.
-        devices: As for ``SimulatedEnv``, with their memory limits, under any names.
-        gb_per_s: (n_devices, n_devices) bandwidth from each device to each other; infinite where
-            bytes take no time.
+        edges: (n_edges, 2) a unit, and a reader with a higher number.
+        edge_bytes: (n_edges,) bytes of each edge. Edges of one unit with equal bytes carry one
+            tensor, which moves once to each device that reads it.
+        devices: As for ``SimulatedEnv``, with any names and memory limits.
+        gb_per_s: (n_devices, n_devices) bandwidth from each device to each other; infinite if bytes
+            take no time.
         link_ms: (n_devices, n_devices) fixed time of each transfer.
         memory_bytes: (n_units,) memory that each unit takes on its device.
         names: (n_units,) distinct names; None numbers the units.
-        name: Of the graph.
+        name: Name of the graph.
 
     Raises:
         UserError: Shapes do not fit together, a number is out of range, a unit reads one that does
@@ -50,7 +50,7 @@ class CostGraph(JsonFile):
 
     kind: ClassVar = "a valid cost graph"
     sources: ClassVar = ("own",)
-    """Costs that an environment takes by name."""
+    """Names of costs that environments accept."""
 
     def __init__(
         self,
@@ -91,14 +91,13 @@ class CostGraph(JsonFile):
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, devices: str | Sequence[Any], **kwargs: Any) -> Self:
-        """The cost graph of a ``networkx.DiGraph``, its nodes in topological order.
+        """Make a cost graph of a ``networkx.DiGraph``, with its nodes in topological order.
 
         Args:
-            graph: Nodes with ``ms``, a time for each device in their order or by name (one that is
-                left out cannot run the node), and ``bytes`` of memory, or none; edges with
-                ``bytes``.
+            graph: Edges have ``bytes``; nodes have ``ms``, a list of times or a mapping from the
+                devices that run the node, and optionally ``bytes`` of memory.
             devices: See the class.
-            kwargs: ``gb_per_s`` and others, see the class.
+            kwargs: Other arguments of the class.
 
         Raises:
             UserError: As for the class; or the graph has a cycle, or an attribute is missing.
@@ -136,8 +135,8 @@ class CostGraph(JsonFile):
 
     @cached_property
     def graph(self) -> OpGraph:
-        """The units as operators."""
-        # Sorted by source and size, the edges of a tensor stand together.
+        """The graph with units as operators."""
+        # Sorting by source and size brings the edges of a tensor together.
         columns = np.column_stack([self.edges[:, 0], self.edge_bytes, self.edges[:, 1]])
         source, size, reader = np.unique(columns, axis=0).T
         first = np.flatnonzero(
@@ -165,23 +164,19 @@ class CostGraph(JsonFile):
         )
 
     def units(self, granularity: str = "op") -> Units:
-        """Each unit alone, at every granularity of graphs without operators."""
+        """Each unit alone, at either granularity."""
         check_choice("a cost graph's granularity", granularity, ("colocated", "op"))
         return group(self.graph, "op")
 
     def costs(self, devices: Sequence[DeviceSpec], source: str = "own") -> CostTable:
-        """The costs on some of the devices, which may have other limits.
-
-        Raises:
-            UserError: It has no costs on a device.
-        """
+        """The costs on some of the devices; ``UserError`` for one without costs."""
         own = [spec.name for spec in self.devices]
         for spec in devices:
             check_choice(f"a device of {self.name!r}", spec.name, own)
         columns = np.array([own.index(spec.name) for spec in devices])
         links, ms = np.ix_(columns, columns), self.ms[:, columns]
         runs = np.isfinite(ms)
-        # Observations and ranks have times of devices that cannot run a unit, too: not zeros.
+        # Observations and ranks also read times where a unit cannot run.
         slowest = np.where(runs, ms, 0.0).max(axis=1, keepdims=True)
         away = 1.0 - np.eye(len(columns))
         return CostTable(
@@ -224,11 +219,7 @@ class CostGraph(JsonFile):
 def read_numbers(
     name: str, values: ArrayLike, shape: tuple[int, ...], most: float = MAX_SUM
 ) -> FloatArray:
-    """Numbers of a shape from 0 to ``most``, a single one repeated.
-
-    Raises:
-        UserError: They have another shape, or are no numbers or out of range.
-    """
+    """Read numbers from 0 to ``most`` of a shape, or repeat one; others raise ``UserError``."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -250,11 +241,7 @@ def read_numbers(
 
 
 def list_times(ms: Any, devices: Sequence[str]) -> Any:
-    """Times of a node in the order of the devices, of which some may be named.
-
-    Raises:
-        UserError: It names another device.
-    """
+    """The times of a node in the order of the devices."""
     if not isinstance(ms, Mapping):
         return ms
     for name in ms:
@@ -263,5 +250,5 @@ def list_times(ms: Any, devices: Sequence[str]) -> Any:
 
 
 def hide_infinite(array: FloatArray) -> list[list[float | None]]:
-    """Rows as JSON has them: None for infinity."""
+    """Rows for JSON, with None for infinity."""
     return [[ms if np.isfinite(ms) else None for ms in row] for row in array.tolist()]

@@ -1,4 +1,4 @@
-"""The meaning of a simulated latency: axes on which published simulators differ, and presets."""
+"""The semantics of a simulated latency: axes on which published simulators differ, and presets."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Semantics:
             in one fixed order. ``"calls"``: accelerators are called like functions, one subgraph
             per call. ``"load"``: the time between two results of requests in flight, which is
             the load of the busiest device.
-        transfer: Number of times that a tensor moves: once per destination device (``"dest"``),
-            once per reader (``"edge"``), or once for all readers (``"output"``). Event and list.
-        contention: Which transfers wait for each other: those from one device (``"source"``), to
-            one device (``"dest"``), any that use a device's one channel for both (``"both"``),
-            those between the same two devices (``"link"``), or none. Event and list.
+        transfer: How often a tensor moves: once per destination device (``"dest"``), once per
+            reader (``"edge"``), or once for all readers (``"output"``). Event and list.
+        contention: Transfers that wait for each other: those from a device (``"source"``), to a
+            device (``"dest"``), to or from a device (``"both"``), between the same two devices
+            (``"link"``), or none. Event and list.
         order: ``"fifo"``, or ``"priority"``: the longest remaining path of mean times first
             (HEFT's upward rank). Event and list; fifo means topological order in a list.
         op_gap_ms: Idle time of a device after each operator. Event and list.
@@ -75,7 +75,7 @@ class Semantics:
         values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         for name, value in zip(GAPS, values, strict=True):
             check_not_negative(name, value)
-        # Axes without an effect are refused: a study would compare equal settings.
+        # Axes without an effect raise, as a study would compare equal settings.
         has_links = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed_axes = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
@@ -101,36 +101,33 @@ PRESETS: dict[str, Semantics] = {
 }
 """Semantics by name: plain schedules, and those of published simulators.
 
-``"placeto"`` and ``"giph"`` agree with the published programs to rounding where every operator has
-one output tensor, as built-in models and workloads have, and no two events happen at equal times.
-Known differences elsewhere:
+``"placeto"`` and ``"giph"`` agree with the published programs to rounding if every operator has one
+output tensor, as in built-in models and workloads, and no two events coincide. Known differences:
 
 - Ties. Placeto orders events of equal time by kind, parent and child, GiPH by insertion; the
   presets order them by server, channels before devices and lower numbers first.
-- Several output tensors. Placeto sends them in the order of each tensor's first reader in the
-  graph and releases local readers by name; the preset goes by port, then by reader. Of two tensors
-  that one operator reads from another, Placeto keeps only the last; the preset sends both.
-- Memory penalty. Placeto charges only the device with the maximum memory and limits the latency;
-  the preset adds the penalties of all devices without a limit.
-- Peak memory. Placeto counts unread outputs, the preset does not.
+- Several output tensors. Placeto sends them in the order of their first readers in the graph and
+  releases local readers by name; the preset goes by port, then by reader. Of two tensors that one
+  operator reads from another, Placeto keeps only the last.
+- Memory penalty. Placeto charges only the device with the maximum memory, and caps the latency; the
+  preset adds the penalties of all devices.
+- Peak memory. Placeto also counts unread outputs.
 """
-
 OF_SCHEDULE = {
     "event": "event",
     "list": "list",
     "calls": "tarnawski-latency",
     "load": "tarnawski-throughput",
 }
-"""Preset that axes without a preset modify, by schedule: the published simulator's where there is
-one."""
+"""Schedule -> preset that axes without a preset modify, a published simulator's if there is one."""
 
 
 def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
     """Convert ``gym.make``'s ``schedule`` and ``objective`` to semantics.
 
     Args:
-        schedule: A preset's name, or axes by name, ``{"preset": "giph", "order": "priority"}``.
-        objective: ``"latency"``; or ``"throughput"``, which means schedule ``"load"``.
+        schedule: Name of a preset, or axes by name, ``{"preset": "giph", "order": "priority"}``.
+        objective: ``"latency"``, or ``"throughput"`` for the schedule ``"load"``.
 
     Raises:
         ValueError: A name is unknown, or axes exclude each other.
@@ -149,6 +146,6 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
         schedule = replace(PRESETS[name], **axes)
     if fixed_schedule is None:
         return schedule
-    # A load has no other axis than memory, and without an order of operators no lifetimes.
+    # The only axis of a load is memory, and without an order of operators there are no lifetimes.
     memory = schedule.memory if schedule.memory in ("off", "static") else "static"
     return Semantics(fixed_schedule, memory=memory)

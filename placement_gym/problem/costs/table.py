@@ -1,4 +1,4 @@
-"""The cost table: times of operators, transfers and submodels, stored in one file."""
+"""Cost tables: times of operators, transfers and submodels, in files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from placement_gym.graph import OpGraph, Units
 FORMAT = 2
 """Version of the file; raise it when an older program would misread a newer file."""
 MIN_MS = 1e-250
-"""Smallest positive time: products of smaller ones become denormal numbers, which lose digits, and
-with them every bound of a solver."""
+"""Smallest positive time. Chosen because products of smaller ones lose digits as denormal numbers,
+which breaks bounds of solvers."""
 TRANSFER_UNITS = ("MB", "ms")
 MAX_SUM = float(2**62)
-"""Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
+"""Largest sum of bytes, times or sizes. Chosen because int64 holds twice as much."""
 ARRAYS: dict[str, tuple[type, str]] = {
     "operator_ms": (np.float64, "od"),
     "supported": (np.bool_, "od"),
@@ -41,11 +41,11 @@ ARRAYS: dict[str, tuple[type, str]] = {
     "host": (np.bool_, "d"),
     "repeats": (np.int64, "t"),
 }
-"""Array of a ``CostTable`` -> the type of its numbers; its axes: operators, devices or tensors."""
+"""Array of a ``CostTable`` -> its type, and its axes: operators, devices or tensors."""
 
 
 class CostMismatchError(UserError):
-    """The cost table was made for another model or other devices."""
+    """A cost table was made for another model or other devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,27 +53,26 @@ class CostTable(JsonFile):
     """Costs of one operator graph on some devices, in milliseconds.
 
     Attributes:
-        source: Where the costs come from, as in ``"analytic"``.
+        source: Source of the costs, such as ``"analytic"``.
         graph: Fingerprint of the operator graph.
         operators: (n_operators,) names.
         devices: (n_devices,) names.
         operator_ms: (n_operators, n_devices) time of each operator on each device.
         supported: (n_operators, n_devices) bool, whether the device can run the operator.
-        memory_bytes: (n_operators,) memory that the operator holds where it is placed.
+        memory_bytes: (n_operators,) memory that each operator takes on its device.
         transfer_size: (n_tensors,) size of each tensor's transfer, in ``transfer_unit``.
-        transfer_unit: ``"MB"``: megabytes; or ``"ms"``: milliseconds between an accelerator and
-            the host's memory, as published workloads state them.
-        link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
-        link_ms_per_size: (n_devices, n_devices) additional time for each unit of
-            ``transfer_size``; zero on the diagonal.
-        submodel_ms: (n_devices,) cost of every submodel that runs on the device, or of every stage
-            where requests are in flight.
+        transfer_unit: ``"MB"``: megabytes; ``"ms"``: milliseconds between an accelerator and the
+            host's memory, as in published workloads.
+        link_ms: (n_devices, n_devices) fixed time of a transfer, zero on the diagonal.
+        link_ms_per_size: (n_devices, n_devices) additional time per unit of ``transfer_size``,
+            zero on the diagonal.
+        submodel_ms: (n_devices,) cost of every submodel on the device, or of every stage of a
+            pipeline.
         host: (n_devices,) bool, whether the device computes in the host's memory.
-        repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
-            once each.
-        interference: Share of the time that other programs took while it was measured.
-        structure: Fingerprint of the graph without names, by which a model fits whose names differ
-            each time that it is read; empty where names have to be equal.
+        repeats: (n_tensors,) transfers of each tensor in a round of several models; None is one.
+        interference: Share of the time that other programs took during the measurement.
+        structure: Fingerprint of the graph without names, for models whose names change when they
+            are read again; empty if names must be equal.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -124,7 +123,7 @@ class CostTable(JsonFile):
 
     @classmethod
     def by_bytes(cls, graph: OpGraph, devices: tuple[str, ...]) -> CostTable:
-        """A table for devices of unknown speed: only transfers cost, 1 ms a megabyte."""
+        """A table for devices of unknown speed, where only transfers cost: 1 ms per megabyte."""
         n, d = len(graph.names), len(devices)
         return cls(
             source="bytes",
@@ -144,7 +143,7 @@ class CostTable(JsonFile):
 
     @cached_property
     def transfer_ms(self) -> FloatArray:
-        """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
+        """(n_tensors, n_devices, n_devices) time of each tensor's transfer."""
         transfer_ms = self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
         return transfer_ms if self.repeats is None else transfer_ms * self.repeats[:, None, None]
 
@@ -152,12 +151,10 @@ class CostTable(JsonFile):
     def boundary_ms(self) -> FloatArray:
         """(n_tensors, n_devices) time between each device and the host's memory.
 
-        All of a transfer to the first host; where no device is one, half of the cheapest transfer
-        to another device.
+        That is the transfer to the first host; without one, half of the cheapest transfer to
+        another device, which uses the links of both.
         """
         n_devices = len(self.devices)
-        # A host is one end of every such transfer, which is then the device's alone; two
-        # accelerators share theirs.
         hosts = np.flatnonzero(self.host)
         part = np.zeros((len(self.transfer_size), n_devices))
         for device in np.flatnonzero(~self.host):
@@ -169,7 +166,7 @@ class CostTable(JsonFile):
         return part
 
     def unit_ms(self, units: Units) -> FloatArray:
-        """(n_units, n_devices) time of each unit: the sum of its operators."""
+        """(n_units, n_devices) time of each unit, the sum over its operators."""
         columns = [np.bincount(units.of_operator, ms, len(units)) for ms in self.operator_ms.T]
         return np.stack(columns, axis=1)
 
@@ -180,11 +177,11 @@ class CostTable(JsonFile):
         return n_refused == 0
 
     def scaled(self, factors: FloatArray) -> CostTable:
-        """The same table with operator times multiplied by (n_devices,) factors."""
+        """The table with operator times multiplied by (n_devices,) factors."""
         return replace(self, operator_ms=self.operator_ms * factors)
 
     def in_a_round(self, graph: OpGraph) -> CostTable:
-        """The costs of a round, in which each model of a union runs as often as its rate says."""
+        """The costs of a round, in which each model runs as often as its rate."""
         if (graph.rates == 1).all():
             return self
         rates = graph.rates[graph.model_of]
@@ -214,12 +211,11 @@ class CostTable(JsonFile):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that identify the table; numbers count with nine digits."""
+        """Sixteen hex digits that identify the table, by numbers of nine digits."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
         for name in self.arrays:
             values = getattr(self, name)
-            # The last digits of a computed cost differ between processors, and rows of one study
-            # would not belong together.
+            # The last digits of computed costs differ between processors.
             exact = values.dtype.kind != "f"
             digest.update((values if exact else round_significant(values, 9)).tobytes())
         return digest.hexdigest()[:16]
@@ -230,7 +226,7 @@ class CostTable(JsonFile):
         return [name for name in ARRAYS if getattr(self, name) is not None]
 
     def to_json(self) -> dict[str, Any]:
-        """The contents of the table's file, with a checksum of them."""
+        """The contents of the table's file, with their checksum."""
         arrays = {name: getattr(self, name).tolist() for name in self.arrays}
         values = {
             "format": FORMAT,
@@ -265,7 +261,7 @@ class CostTable(JsonFile):
 
 
 def name_costs_file(placement_file: str | Path) -> Path:
-    """The file of the costs that a placement was solved for, next to its own file."""
+    """The file of the costs that a placement was solved for, next to the placement's file."""
     path = Path(placement_file)
     return path.with_name(f"{path.stem}-costs.json")
 

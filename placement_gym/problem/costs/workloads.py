@@ -28,7 +28,7 @@ from placement_gym.problem.costs.cost_graph import CostGraph
 from placement_gym.problem.costs.table import CostTable
 
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
-"""Factor of the transfers of each source; see ``Workload.costs``."""
+"""Source of costs -> factor of transfers; see ``Workload.costs``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +36,19 @@ class Workload:
     """A published graph with its costs on a CPU core and on an accelerator.
 
     Attributes:
-        graph: Nodes in topological order; a node's name is its id, its weights its ``size``, its
-            type ``"Forward"`` or ``"Backward"``.
-        colours: (n,) nodes of one colour class have the same number.
+        graph: Nodes in topological order, named by their ids, with types ``"Forward"`` and
+            ``"Backward"``.
+        colours: (n,) colour class of each node.
         host_ms: (n,) time on a CPU core, ``cpuLatency``.
         accelerator_ms: (n,) time on an accelerator, ``fpgaLatency``.
         supported: (n,) bool, whether an accelerator runs the node.
-        transfer_ms: (n_tensors,) to move the tensor between accelerator and host memory.
+        transfer_ms: (n_tensors,) time between an accelerator and the host's memory.
         n_accelerators: Published number of accelerators.
         accelerator_bytes: Memory of one accelerator.
     """
 
     sources: ClassVar = tuple(SCALES)
-    """Costs that an environment takes by name."""
+    """Names of costs that environments accept."""
 
     graph: OpGraph
     colours: IntArray
@@ -61,7 +61,7 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a file of the publication's format.
+        """Read a file in the publication's format.
 
         Raises:
             UserError: A field is missing or invalid, or the graph is not acyclic.
@@ -71,11 +71,7 @@ class Workload:
 
     @classmethod
     def from_dict(cls, values: Any, name: str) -> Workload:
-        """Make a workload from the contents of a file.
-
-        Raises:
-            UserError: A field is missing or invalid, or the graph is not acyclic.
-        """
+        """Make a workload from the contents of a file."""
         fields = check(WorkloadFields, values)
         order, edges, costs = sort_nodes(fields)
         nodes = {node.id: node for node in fields.nodes}
@@ -108,16 +104,12 @@ class Workload:
         )
 
     def units(self, granularity: str = "colocated") -> Units:
-        """Group nodes by colour class, or with ``"op"`` not at all, against the publication's rule.
+        """Group nodes by colour class, or not at all with ``"op"``, which the paper does not allow.
 
-        The graph of colour classes may be cyclic; units are then numbered by their first node.
-
-        Raises:
-            ValueError: The granularity is neither.
+        Units are sorted topologically, or if colour classes form a cycle by their first nodes.
         """
         if granularity not in ("colocated", "op"):
             raise UserError(f"a workload's granularity is 'colocated' or 'op', not {granularity!r}")
-        # Classes whose graph has cycles cannot be sorted: they keep the order of their first nodes.
         labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
         if len(np.unique(merge_cycles(self.graph, labels))) == len(np.unique(labels)):
             labels = sort_labels(self.graph, labels)
@@ -131,20 +123,15 @@ class Workload:
     def costs(self, devices: Sequence[DeviceSpec], source: str = "published") -> CostTable:
         """Make a cost table of the published times; every device but a CPU is an accelerator.
 
-        Args:
-            devices: CPUs and accelerators, distinguished by their kind.
-            source: ``"published"``, or ``"published-x1000"``: transfers a thousand times longer,
-                as the layer graphs' throughput files seem to state seconds for milliseconds.
-
-        Raises:
-            ValueError: The source, or the kind of a device, is unknown.
+        With ``source="published-x1000"`` transfers take a thousand times longer, as the throughput
+        files of layer graphs seem to state seconds.
         """
         if source not in SCALES:
             raise UserError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
         for device in devices:
             check_kind(device, (ACCELERATOR,))
         host = np.array([device.host for device in devices])
-        # A transfer between two accelerators passes through the host and costs both ways.
+        # A transfer between accelerators passes through the host and costs both ways.
         ways = (~host).astype(float)
         off_diagonal = ~np.eye(len(devices), dtype=bool)
         return CostTable(
@@ -165,7 +152,7 @@ class Workload:
 
 
 def load_workload(model: Any) -> Workload | CostGraph:
-    """The graph with its costs that a model argument is, or that is in its file.
+    """Read the workload or cost graph of a ``model`` argument, which may be a file.
 
     Raises:
         UserError: The file cannot be read, or is neither a workload nor a cost graph.
@@ -181,12 +168,8 @@ def load_workload(model: Any) -> Workload | CostGraph:
 
 
 def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, float]]:
-    """Sort nodes topologically; returns their ids, (2, n_edges) indices, each source's cost.
-
-    Raises:
-        UserError: An edge names an unknown node, costs differ, or there is a cycle.
-    """
-    # Lexicographic: the order does not depend on that of the file's entries.
+    """Sort nodes topologically; return their ids, (2, n_edges) indices, and each source's cost."""
+    # The lexicographic order does not depend on the order of the file's entries.
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(node.id for node in fields.nodes))
     costs: dict[int, float] = {}
@@ -210,7 +193,7 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
 
 
 def colour_classes(colours: Sequence[int | None]) -> IntArray:
-    """(n,) class of each node by first appearance; a node without a colour is its own class."""
+    """(n,) class of each node, numbered by appearance; nodes without a colour are alone."""
     numbers: dict[Any, int] = {}
     keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
