@@ -1,4 +1,4 @@
-"""Options that mean the same in every command."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ SPELLINGS = {
     "--extension": ["--extension", "-extensions"],
     "--devices": ["-d", "--devices"],
 }
-"""All spellings of an option, also those of ``benchmark_app``."""
+"""All spellings of an option, those of ``benchmark_app`` included."""
 
 
 def add_shared(command: Command, *options: str) -> None:
-    """Add some of the options that are the same everywhere."""
+    """Add some of the options of ``SHARED``."""
     for option in options:
         command.add_argument(*SPELLINGS.get(option, [option]), **SHARED[option])
 
@@ -97,7 +97,6 @@ class Models(argparse.Action):
 def add_model(
     command: Command, required: bool = True, default: str = "", several: bool = False
 ) -> None:
-    """Add ``--model``."""
     more = "; repeat it for models that run at the same time, resnet:2 twice as often"
     command.add_argument(
         "-m",
@@ -115,7 +114,7 @@ def add_out(
     file: str = "",
     folder: str = "folder for the results",
 ) -> None:
-    """Add ``--out``, required if its default is None: a file of this name, or a folder."""
+    """Add ``--out``, a folder or with ``file`` a page; required if its default is None."""
     meaning = f"the {file}, or a folder for it" if file else folder
     command.add_argument(
         "--out",
@@ -130,12 +129,10 @@ def add_out(
 def set_command(
     command: Command, run: Callable[[argparse.Namespace], int | None], resume_hint: str
 ) -> None:
-    """Set what a command runs and prints after Ctrl-C, and add the options of all commands.
+    """Set what a command runs, and add the options of all commands.
 
-    Args:
-        command: The command.
-        run: Runs the command; returns 1 if what it was to find out is a failure.
-        resume_hint: What is kept and how to continue; ``{name}`` is the value of an argument.
+    ``run`` returns 1 for a failure. ``resume_hint`` is printed after Ctrl-C: what is kept and how
+    to continue, ``{name}`` being the value of an argument.
     """
     command.add_argument(
         "--json", action="store_true", help="print one JSON document to standard output, no table"
@@ -161,12 +158,12 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Return the stream for lines printed meanwhile: standard output may be for JSON alone."""
+    """Return the stream for lines other than the result: with ``--json`` not standard output."""
     return sys.stderr if options.json else sys.stdout
 
 
 def call(function: Callable[..., Any], options: argparse.Namespace, **others: Any) -> Any:
-    """Call a function with the options that are named as its parameters, and with others."""
+    """Call a function with the options named as its parameters, and with others."""
     parameters = signature(function).parameters
     given = {name: value for name, value in vars(options).items() if name in parameters}
     return function(**(given | others))

@@ -6,14 +6,7 @@ import argparse
 
 from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
-from placement_gym.cli.options import (
-    add_model,
-    add_out,
-    add_shared,
-    call,
-    print_json,
-    set_command,
-)
+from placement_gym.cli.options import add_model, add_out, add_shared, call, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -110,7 +103,6 @@ def add_fidelity(command: Command) -> None:
 
 
 def add_problem(command: Command) -> None:
-    """Add the options that state the problem to measure."""
     add_model(command, several=True)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_shared(command, "--devices", "--granularity", "--tolerance")

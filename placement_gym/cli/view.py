@@ -12,7 +12,6 @@ from placement_gym.cli.values import positive_integer
 
 
 def add_view(command: Command) -> None:
-    """Add the command's arguments."""
     describe(
         command,
         "Write an HTML page to explore placements in a browser, without a network: the graph "
@@ -63,7 +62,7 @@ def run_view(options: argparse.Namespace) -> None:
         render_page,
     )
 
-    # All files are checked before the page is drawn.
+    # Before the page is drawn, which takes long.
     out = check_output_file(name_output_file(options.out, "view.html"))
     settings = {
         options.picture: "the placement as a picture",
@@ -75,7 +74,6 @@ def run_view(options: argparse.Namespace) -> None:
     if options.picture:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
-        # All files show the same scene.
         scene = call(open_scene, options)
         data = make_view_data(scene)
         for file in (out, *settings):
