@@ -1,11 +1,10 @@
 """HSDAG's Table 2 on graphs of the size of its Table 1.
 
-    python benchmarks/hsdag.py raw --rows rows.jsonl            # runs what has no row yet
+    python benchmarks/hsdag.py raw --rows rows.jsonl
     python benchmarks/hsdag.py parts --rows parts-rows.jsonl
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
-and annealing begin with random placements. Latencies of tables are in ms, of the best placement
-where nothing else is said, and means over seeds.
+and annealing begin with random placements.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ ARMS: dict[str, AgentSpec] = {
 }
 """In the order of the tables."""
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
-"""Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
-supports all operators on both."""
+"""Method -> its device; OpenVINO's own choices use one, as both support all operators."""
 PARTS: dict[str, dict[str, Any]] = {
     "rl": {},
     "without gate": {"gate": False},
@@ -54,20 +52,20 @@ PARTS: dict[str, dict[str, Any]] = {
     "without grouping": {"depth": 0},
     "without devices' times": {"features": PAPER_FEATURES, "cost_weight": 0.0},
 }
-"""Options of the preset ``rl`` that leave out a part of it."""
+"""Options that leave out a part of the preset ``rl``."""
 Latencies = dict[str, dict[str, float]]
 """Method -> model -> ms."""
 
 
 def list_raw() -> Iterator[Row]:
-    """Runs on raw graphs: the RNN placer, which takes minutes, is not run on the largest."""
+    """Runs on raw graphs, of the RNN placer not on the largest."""
     arms, units = [arm for arm in ARMS if arm != RNN], [SMALLER]
     yield from combine(seed=range(5), model=MODELS, granularity=units, arm=arms, budget=[2000])
     yield from combine(seed=[0], model=MODELS[:2], granularity=units, arm=[RNN], budget=[200])
 
 
 def run_raw(seed: int, model: str, granularity: str, arm: str, budget: int) -> Row:
-    """A run on every node of the fp16 IR, with the latencies of single devices and the optimum."""
+    """Run an agent on every node of the fp16 IR; add single-device latencies and the optimum."""
     kwargs = {"devices": DEVICES, "graph": "raw", "granularity": granularity}
     env = make_env(model, **kwargs, observe_graph=False)
     row = learn_in(env, ARMS[arm], seed, budget)
@@ -96,7 +94,7 @@ def best_ms(row: Row) -> float:
 
 
 def collect(rows: Sequence[Row]) -> Latencies:
-    """Mean best latency on raw graphs in ms, of methods that ran."""
+    """Mean best latency of each method on raw graphs, ms."""
     found: Latencies = {name: {} for name in (*SINGLE, *ARMS, OPTIMUM)}
     for (model, arm), mine in group_by(of_raw(rows), "model", "arm").items():
         found[arm][model] = float(np.mean([best_ms(row) for row in mine]))
@@ -107,7 +105,7 @@ def collect(rows: Sequence[Row]) -> Latencies:
 
 
 def of_raw(rows: Sequence[Row]) -> list[Row]:
-    """Those after the paper's co-location, of arms that can be run."""
+    """Rows after the paper's co-location, of arms that can be run."""
     return [row for row in rows if row.get("granularity") == SMALLER and row["arm"] in ARMS]
 
 
@@ -117,7 +115,7 @@ def read_published() -> Latencies:
 
 
 def gain(found: Latencies, method: str, model: str, over: str = "CPU-only") -> float:
-    """How much shorter than on the CPU alone, in %."""
+    """How much lower a latency is than on the CPU alone, in %."""
     return 100.0 * (1.0 - found[method][model] / found[over][model])
 
 
@@ -142,7 +140,7 @@ def list_gains(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_claims(rows: Sequence[Row]) -> list[Row]:
-    """The paper's figures, from its own table and from our runs."""
+    """The figures of the paper's text, from its table and from our runs."""
     ours, published = collect(rows), read_published()
     methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
     sources = {"published": (published, HSDAG), **{name: (ours, name) for name in methods}}
@@ -182,12 +180,7 @@ def list_parts(rows: Sequence[Row]) -> list[Row]:
     return tabulate(rows, ["part"], columns | {"CPU s": number("cpu_s", ".1f")})
 
 
-TABLES: Tables = {
-    "gains": list_gains,
-    "claims": list_claims,
-    "parts": list_parts,
-}
-"""Name -> the table on the page."""
+TABLES: Tables = {"gains": list_gains, "claims": list_claims, "parts": list_parts}
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
     python benchmarks/stream.py arms --rows rows.jsonl
     python benchmarks/stream.py rules --rows rules.jsonl
 
-Problems are those of ``DevicePlacementStream-v0``, of the test split, and each is placed by all
-arms of ``stream_arms.py`` in turn. ``rules`` has list scheduling without weights in place of these.
-A score is the best latency of all arms over an arm's, 0 where it has no answer, with half of the
-95 % interval of its mean over problems. Rows of several files are joined by problem.
+All arms of ``stream_arms.py`` place the test problems of ``DevicePlacementStream-v0``; ``rules``
+are list schedules without weights. A score is the best latency of all arms over an arm's, 0 without
+an answer; ± is half of the 95 % interval of its mean over problems.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from placement_gym.envs import StreamEnv
 
 PROBLEMS = 1000
 WARM = 3
-"""Problems that are placed untimed, so that compiled code is loaded."""
+"""Problems that are placed untimed, which loads compiled code."""
 ListArms = Callable[[StreamEnv], Mapping[str, Arm]]
 
 
@@ -37,7 +36,7 @@ def place(make_arms: ListArms, problem: int) -> Row:
 
 @cache
 def prepare(make_arms: ListArms) -> tuple[StreamEnv, Mapping[str, Arm]]:
-    """Make the problems and the arms, and load what is compiled."""
+    """Make the problems and the arms, and load compiled code."""
     env, train = StreamEnv("test", PROBLEMS), StreamEnv("train", WARM)
     arms = make_arms(env)
     for seed in train.seeds:
@@ -90,7 +89,6 @@ def list_times(rows: Sequence[Row]) -> list[Row]:
 
 
 TABLES: Tables = {"times": list_times}
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What is compared on the problems of a stream: each arm places one within milliseconds.
+"""Arms that place the problems of a stream within milliseconds.
 
-Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
-are made within them, and answers of estimates are simulated within them as well.
+CPU seconds count from a problem to an answer: making schedulers and statistics, and simulating
+answers, is included.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from placement_gym.solvers.list_policy import (
 from placement_gym.solvers.search import AnytimeSearch
 
 TIMES_MS = (1, 3, 10, 30, 100, 300, 1000)
-"""When the best answer of an arm is looked at."""
+"""Times at which arms are compared."""
 WRONG = "list-policy, one, other statistics"
-"""Arm that shows what statistics are worth, and is no way to place a graph."""
+"""Arm that shows the value of statistics, as it has those of another problem."""
 Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
-"""Draws so many actions for statistics, the most likely one first."""
+"""Draws actions for statistics, the most likely one first."""
 Answers = list[tuple[str, float, float]]
 """Label, latency in ms and CPU seconds of each answer of an arm."""
 Arm = Callable[[StreamProblem, int], Answers]
-"""Places a problem; with a seed."""
+"""Places a problem with a seed."""
 SAMPLES, BLOCKS = (1, 8, 20, 100, 1000), (10, 100)
 """Numbers of list schedules, and of placements in random blocks."""
 ANNEALED = 300
@@ -71,7 +71,7 @@ def list_arms(env: StreamEnv) -> dict[str, Arm]:
 
 
 def list_rules(_: StreamEnv) -> dict[str, Arm]:
-    """List schedules that need neither weights nor learning, by name."""
+    """List schedules without weights."""
     return {
         "earliest finish": partial(run_solver, earliest_finish),
         "lookahead": partial(run_solver, lookahead),
@@ -92,7 +92,7 @@ def solve_heft(problem: Problem, simulator: Simulator) -> IntArray:
 
 
 def run_blocks(problem: StreamProblem, seed: int) -> Answers:
-    """The best of so many placements in random blocks, repaired."""
+    """The best of some placements in random blocks, repaired."""
     answers: Answers = []
     for number in BLOCKS:
         began, rng = process_time(), np.random.default_rng(seed)
@@ -110,9 +110,9 @@ def run_lists(
     seed: int,
     others: StreamEnv | None = None,
 ) -> Answers:
-    """The best of so many list schedules, of which each number is drawn anew.
+    """The best of each number of list schedules, which are drawn separately.
 
-    None draws random weights; with ``others`` they are drawn by another problem's statistics.
+    None draws random weights; ``others`` provide the statistics of another problem.
     """
     wrong = None
     if others is not None:
@@ -140,7 +140,7 @@ def run_search(learned: bool, problem: StreamProblem, seed: int) -> Answers:
 
 
 def watch(search: AnytimeSearch, began: float) -> Iterator[tuple[str, float, float]]:
-    """Yield the best latency that is known at each of ``TIMES_MS``, infinite if none is."""
+    """Yield the best known latency at each of ``TIMES_MS``, infinite if there is none."""
     known, waiting = np.inf, list(TIMES_MS)
     for state, _ in search.advance_chains():
         passed_ms = 1e3 * (process_time() - began)
