@@ -115,7 +115,7 @@ def add_report(command: Command) -> None:
         "bench report paper --out results/paper",
     )
     add_study(command)
-    add_out(command, None, folder=RESULTS)
+    add_out(command, None, RESULTS)
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -149,7 +149,7 @@ def add_publish(command: Command) -> None:
         failure="a row is not valid",
     )
     add_study(command)
-    add_out(command, None, folder=RESULTS)
+    add_out(command, None, RESULTS)
     command.add_argument(
         "--to", required=True, metavar="FOLDER", help="folder for results.jsonl.xz"
     )

@@ -47,7 +47,6 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
-    """Make the table of operators at fault, below lines on each device."""
     from rich.console import Group
 
     from placement_gym.base import Column, FittedTable, FittedText

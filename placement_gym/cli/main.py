@@ -74,7 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen command; return its exit code."""
     try:
         failed = options.run(options)
         sys.stdout.flush()
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def make_parser() -> Command:
-    """Make the parser of all commands."""
+    """Make the parser of the command line."""
     top = Command(prog=PROGRAM)
     describe(
         top,

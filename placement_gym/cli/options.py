@@ -80,7 +80,6 @@ SPELLINGS = {
 
 
 def add_shared(command: Command, *options: str) -> None:
-    """Add some of the options of ``SHARED``."""
     for option in options:
         command.add_argument(*SPELLINGS.get(option, [option]), **SHARED[option])
 
@@ -94,34 +93,30 @@ class Models(argparse.Action):
         setattr(namespace, self.dest, values if earlier is None else [*models, values])
 
 
-def add_model(
-    command: Command, required: bool = True, default: str = "", several: bool = False
-) -> None:
+def add_model(command: Command, required: bool = True, several: bool = False) -> None:
+    """Add ``--model``; if it is not required, a placement states the model."""
     more = "; repeat it for models that run at the same time, resnet:2 twice as often"
+    default = " (default: the placement's own, if it is built in)"
     command.add_argument(
         "-m",
         "--model",
         required=required,
         action=Models if several else "store",
         help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
-        f"models` lists them{more if several else ''}{f' (default: {default})' if default else ''}",
+        f"models` lists them{more if several else ''}{'' if required else default}",
     )
 
 
 def add_out(
-    command: Command,
-    default: str | None = "results",
-    file: str = "",
-    folder: str = "folder for the results",
+    command: Command, default: str | None = "results", meaning: str = "folder for the results"
 ) -> None:
-    """Add ``--out``, a folder or with ``file`` a page; required if its default is None."""
-    meaning = f"the {file}, or a folder for it" if file else folder
+    """Add ``--out``, required if its default is None."""
     command.add_argument(
         "--out",
         default=default,
         required=default is None,
-        type=str if file else output_folder,
-        metavar="PATH" if file else "FOLDER",
+        type=output_folder,
+        metavar="FOLDER",
         help=meaning if default is None else f"{meaning} (default: %(default)s)",
     )
 

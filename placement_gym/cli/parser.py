@@ -13,7 +13,6 @@ from placement_gym.base import explain_removal, make_printable, suggest
 PROGRAM = "placement-gym"
 EXIT_CODES = {
     0: "done",
-    1: "a run failed, or a row is not valid",
     2: "an argument or a file is wrong, or the engine failed",
     130: "interrupted",
 }
@@ -107,10 +106,9 @@ def describe(command: Command, about: str, *examples: str, failure: str = "") ->
 
     ``failure`` is the meaning of exit code 1, empty if the command never returns it.
     """
-    codes = {**EXIT_CODES, 1: failure} if failure else {0: EXIT_CODES[0], 2: EXIT_CODES[2]}
-    codes[130] = EXIT_CODES[130]
+    codes = {**EXIT_CODES, 1: failure}
     command.description = fill(about, 79, break_on_hyphens=False)
     lines = [f"  {PROGRAM} {example}" for example in examples]
-    shown = [f"  {code:<4} {meaning}" for code, meaning in sorted(codes.items())]
+    shown = [f"  {code:<4} {meaning}" for code, meaning in sorted(codes.items()) if meaning]
     title = "example:" if len(examples) == 1 else "examples:"
     command.epilog = "\n".join([title, *lines, "", "exit codes:", *shown])

@@ -43,7 +43,6 @@ def print_result(
 
 
 def profile_table(document: Document) -> Group:
-    """Make the table of a profile: times on each device, and costs of transfers."""
     table = FittedTable(
         [
             Column("device", text=True, whole=True),
@@ -66,7 +65,6 @@ def profile_table(document: Document) -> Group:
 
 
 def evaluation_table(values: Document) -> Group:
-    """Make the table of an evaluated placement, with its verdict."""
     timed = "between two results" if values.get("requests_per_s") else "latency"
     columns = [Column("", text=True, whole=True), Column("ms", meaning=f"{timed}, median")]
     table = FittedTable([*columns, SPEEDUP, SUBMODELS], f"{values['model']}, measured again")
@@ -109,7 +107,6 @@ def evaluation_table(values: Document) -> Group:
 
 
 def plan_table(document: Document, verbose: bool = False) -> Group:
-    """Make the table of candidates, with the plan in bold, and the verdict."""
     in_flight = document.get("objective") == "throughput"
     table = FittedTable(
         [

@@ -42,7 +42,7 @@ from placement_gym.bench.report.wording import (
     summarize_effort,
 )
 from placement_gym.bench.run import BenchEnv, Json
-from placement_gym.problem import Placement, parse_assignment
+from placement_gym.problem import parse_assignment
 from placement_gym.view import figures
 
 Document = dict[str, Any]
@@ -152,7 +152,7 @@ def comparison_table(document: Document, verbose: bool = False) -> Group:
     notes = [*document["notes"], *filter(None, [document["replaced"]])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
-    # Devices that are too small are no faults.
+    # A device that cannot hold the model is no failure.
     failures = {
         explain_failure(row): "" if exceeds_memory(row) else "red" for row in rows if row["error"]
     }
@@ -201,10 +201,8 @@ def write_comparison(
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     if row["placement"] is None:
         return
-    base = bench_env.base
-    assignment = parse_assignment(row["placement"], base.problem)
-    placement = Placement.from_assignment(base.problem, assignment, base.graph)
-    placement.save(name_file(row, folder), follow=False)
+    assignment = parse_assignment(row["placement"], bench_env.base.problem)
+    bench_env.to_placement(assignment).save(name_file(row, folder), follow=False)
 
 
 def draw_placements(

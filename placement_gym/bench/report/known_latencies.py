@@ -59,8 +59,7 @@ class KnownLatencies:
 
     def add_proof(self, best_ms: float) -> KnownLatencies:
         """Add an optimum if a placement's latency equals the bound but for rounding."""
-        open_bound = self.bound_ms if self.optimum_ms is None else None
-        if open_bound is None or not reaches(best_ms, open_bound):
+        if self.optimum_ms or self.bound_ms is None or not reaches(best_ms, self.bound_ms):
             return self
         return replace(self, optimum_ms=best_ms)
 
@@ -99,7 +98,7 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     placed = [row for row in rows if row["placement"]]
     for problem, own in group_by("problem", placed).items():
         # No value is that of several models or cost tables of one name.
-        value = find_best_known(identify_row(own[0])) if len(_fingerprints(own)) == 1 else None
+        value = find_best_known(identify_row(own[0])) if len(find_fingerprints(own)) == 1 else None
         if value is None:
             continue
         score_on = own[0]["score_on"]
@@ -168,10 +167,10 @@ def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | 
         bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    return bench_env if _fingerprints(rows) == _fingerprints([bench_env.origin]) else None
+    return bench_env if find_fingerprints(rows) == find_fingerprints([bench_env.origin]) else None
 
 
-def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
+def find_fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from placement_gym.base import FloatArray, escape_figure_text
+from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Curve, bootstrap_curve, performance_profile
 from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
 from placement_gym.problem import parse_assignment
@@ -27,9 +28,6 @@ from placement_gym.view.figures import (
     draw_placement,
     number_axis,
 )
-
-if TYPE_CHECKING:
-    from placement_gym.bench.report.scores import StudyResults
 
 N_CURVE_POINTS = 200
 BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}

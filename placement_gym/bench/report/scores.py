@@ -78,17 +78,17 @@ def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> Score
     best = min(ran, key=lambda row: row["latency_ms"], default=None)
     found_ms = best["latency_ms"] if best else np.inf
     before_ms = min(known.optimum_ms or np.inf, known.best_known_ms or np.inf)
-    least_ms = min(found_ms, before_ms)
-    if np.isinf(least_ms):
-        return ScoreReference(np.nan, "no run has a latency", trivial=False)
-    trivial = bool(np.isfinite(before_ms)) and is_trivial(least_ms, known.best_single_ms)
-    if best and np.isinf(before_ms):
-        return ScoreReference(least_ms, f"this study alone: {best['label']}", trivial=False)
+    if np.isinf(before_ms):
+        if best is None:
+            return ScoreReference(np.nan, "no run has a latency", trivial=False)
+        return ScoreReference(found_ms, f"this study alone: {best['label']}", trivial=False)
+    origin = known.origin or "proven optimum"
     if best and known.best_known_ms and found_ms < known.best_known_ms * (1 - ROUNDING):
         gain = 1 - found_ms / known.best_known_ms
         below = f"{100 * gain:.2g} % below {known.best_known_ms:.6g} ms by {known.origin}"
-        return ScoreReference(least_ms, f"new in this study: {best['label']}, {below}", trivial)
-    return ScoreReference(least_ms, known.origin or "proven optimum", trivial)
+        origin = f"new in this study: {best['label']}, {below}"
+    least_ms = min(found_ms, before_ms)
+    return ScoreReference(least_ms, origin, is_trivial(least_ms, known.best_single_ms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,6 @@ class StudyResults:
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
-        """The results on some of the problems."""
         return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
 
     def role(self, problem: str) -> str:
@@ -192,7 +191,6 @@ class StudyResults:
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
-        """The latency of each problem's reference device."""
         groups = group_by("problem", self.rows)
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 

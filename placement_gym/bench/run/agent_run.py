@@ -63,10 +63,10 @@ def run_agent(
         # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
         if not row.evaluations:
             row = row.change(**budgeted.describe(min(budgeted.evaluations, budget)))
-        best = [Placement.from_assignment(base.problem, a, base.graph) for a in budgeted.best(1)]
-        found = {"placement": dict(best[0].units) if best else None, "error": describe_error(error)}
+        best = [bench_env.to_placement(assignment).units for assignment in budgeted.best(1)]
+        found = {"placement": dict(best[0]) if best else None, "error": describe_error(error)}
         return row.change(**found), None
-    placement = Placement.from_assignment(base.problem, finalist.assignment, base.graph)
+    placement = bench_env.to_placement(finalist.assignment)
     start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
     found = {"placement": dict(placement.units), "start": start}
     return row.change(**describe_finalist(finalist), **found), placement

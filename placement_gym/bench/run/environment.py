@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from placement_gym.backends import CachedBackend, Finals, SingleDeviceResults
-from placement_gym.base import JsonFile, UserError, safe_name
+from placement_gym.base import IntArray, JsonFile, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
@@ -24,7 +24,7 @@ from placement_gym.envs import (
 )
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import read_older, save_inputs, save_model, states_sizes
-from placement_gym.problem import PLACEMENT_ALONE
+from placement_gym.problem import PLACEMENT_ALONE, Placement
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,9 @@ class BenchEnv:
     def finals(self) -> Finals:
         """Measures the finalists of all runs since ``clear_caches``."""
         return Finals(self.base.backend, self.base.singles, self.measured)
+
+    def to_placement(self, assignment: IntArray) -> Placement:
+        return Placement.from_assignment(self.base.problem, assignment, self.base.graph)
 
     @property
     def one_device_holds_the_model(self) -> bool:

@@ -251,9 +251,10 @@ class StudyRow(Row):
     def check_environment(self) -> StudyRow:
         """Refuse an environment that differs from that of the problem."""
         env, env_kwargs, model, _ = parse_json(self.problem)
-        of_problem = {"model", "devices"}  # a problem has them as the study names them
         other_kwargs = {
-            name: value for name, value in self.env_kwargs.items() if name not in of_problem
+            name: value
+            for name, value in self.env_kwargs.items()
+            if name not in ("model", "devices")  # a problem has them as the study names them
         }
         # A path with a variable, as ${DATA}, is resolved on each machine and cannot be compared.
         differs = "$" not in model and self.env_kwargs.get("model") != model

@@ -61,7 +61,7 @@ class Task:
 
     @property
     def elsewhere(self) -> Task | None:
-        """The task on the problem where its finalist is scored a second time, if it is."""
+        """The task with the problem where its finalist is scored again, if there is one."""
         if not self.score_on:
             return None
         changes = {**self.env_kwargs, **self.score_on}
@@ -81,12 +81,12 @@ def expand_variables(path: str) -> str:
     No other value, such as a password, gets into messages.
     """
     for name in VARIABLE.findall(path):
-        remedy = f"set the variable {name} first"
-        if is_path(os.environ.get(name, "")):
-            continue
-        if name in os.environ:
-            remedy = f"the variable {name} has to name a folder or a file"
-        raise UserError(f"the study reads {path!r}: {remedy}")
+        if name not in os.environ:
+            raise UserError(f"the study reads {path!r}: set the variable {name} first")
+        if not is_path(os.environ[name]):
+            raise UserError(
+                f"the study reads {path!r}: the variable {name} has to name a folder or a file"
+            )
     return os.path.expandvars(path)
 
 
