@@ -252,7 +252,7 @@ def list_tasks(study: Study) -> list[Task]:
 def find_stale(
     bench_env: BenchEnv, rows: Collection[Json], in_memory: Collection[str]
 ) -> dict[str, str]:
-    """Find the rows whose runs have to be repeated: key -> reason."""
+    """Find the rows whose runs must be repeated: key -> reason."""
     origin, machine = bench_env.origin, (host(), versions().get("openvino"))
 
     def explain(row: Json) -> str:

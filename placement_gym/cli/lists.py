@@ -108,7 +108,7 @@ def run_devices(options: argparse.Namespace) -> None:
 
 
 def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> bool:
-    """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
+    """Return whether OpenVINO has a preset's devices here; calibrated presets are simulated."""
     from placement_gym.hardware import identify_device
 
     names = set(map(identify_device, available))

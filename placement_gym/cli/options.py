@@ -153,7 +153,7 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Return the stream for lines other than the result: with ``--json`` not standard output."""
+    """Return the stream for messages: standard error if ``--json`` reserves standard output."""
     return sys.stderr if options.json else sys.stdout
 
 

@@ -48,7 +48,7 @@ class Command(argparse.ArgumentParser):
         return add
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse as the base class does; unknown words are the first errors."""
+        """Parse as the base class does, but report unknown words before other errors."""
         words = sys.argv[1:] if args is None else list(args)
         if self.commands and not words:
             self.print_help()

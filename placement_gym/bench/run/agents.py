@@ -117,7 +117,7 @@ class AgentSpec:
 
     @property
     def learns(self) -> bool:
-        """True if its ``learn`` is called, where it has one; an object only predicts."""
+        """True if its ``learn`` is called; an agent object only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
@@ -145,7 +145,7 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
 
 
 def check_objects(agents: Sequence[AgentSpec]) -> None:
-    """Raise a ``UserError`` if an agent in memory has another's name, which rows know it by."""
+    """Raise a ``UserError`` if an agent in memory has the name of another one."""
     counts, registered = Counter(agent.name for agent in agents), registered_agents()
     for agent in agents:
         shipped = load_agent(agent.name) if agent.name in registered else None
@@ -169,7 +169,7 @@ def load_agent(name: str) -> Any:
 
 
 def find_modules_in(folder: str | Path) -> None:
-    """Let ``my_module:make`` in a folder be imported."""
+    """Make modules in a folder importable, as in ``my_module:make``."""
     # At the end of the path, they hide no module of Python. An editable install is not on it.
     for path in (str(IMPORT_ROOT), str(folder)):
         if path not in sys.path:

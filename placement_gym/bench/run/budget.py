@@ -138,7 +138,7 @@ class BudgetedBackend(BackendWrapper):
         return list(unique.values())[:n]
 
     def explain_failure(self) -> str:
-        """Say why there is no finalist."""
+        """Explain why there is no finalist."""
         failures = [evaluation for evaluation in self.history if evaluation.error]
         if not failures:
             return "nothing was evaluated"

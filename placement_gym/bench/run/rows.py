@@ -164,7 +164,7 @@ def remove_rows(folder: Path, keys: Collection[str]) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing into a folder; ``UserError`` if one is, or at a link."""
+    """Lock a folder for writing; ``UserError`` if another process has, or if a file is a link."""
     for path in (folder / LOCK, folder / ROWS):
         if path.is_symlink():
             raise UserError(

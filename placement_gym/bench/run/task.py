@@ -97,7 +97,7 @@ def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_devices(devices: Any) -> str:
-    """Devices in a word, as ``"CPU+GPU@0.5"`` with the share of weights that a device holds."""
+    """Devices in a word, such as ``"CPU+GPU@0.5"`` with the share of weights that fits."""
     if devices is None:
         return "the default devices"
     if not isinstance(devices, Sequence) or isinstance(devices, str):

@@ -147,7 +147,7 @@ def choose_executor(
 
 
 def find_missing(tasks: Sequence[Task], folder: Path, retry_failed: bool = False) -> list[Task]:
-    """Find tasks without a row, or with ``retry_failed`` with one that has an error."""
+    """Find tasks without a row; ``retry_failed`` adds those whose row has an error."""
     rows = load_runs(folder)
     done = {row["key"] for row in rows if not (retry_failed and row["error"])}
     return [task for task in tasks if task.key not in done]
