@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,7 +29,7 @@ from placement_gym.envs import placement_env
 DEVICES = "cpu-testbed"
 SCENARIO = "chat-16-8"
 FOLDER = ROOT / "results" / "foreign"
-"""Of converted and exported networks."""
+"""Folder of converted and exported networks."""
 
 
 def make_row(name: str, folder: Path) -> Row:
@@ -104,10 +104,6 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def list_jobs() -> Iterator[Row]:
-    return combine(name=NETWORKS)
-
-
 def plan_apart(name: str) -> Row:
     """Make a row in a separate process."""
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -121,4 +117,4 @@ def plan_apart(name: str) -> Row:
 
 
 if __name__ == "__main__":
-    run_benchmark(__doc__, {"all": (list_jobs, plan_apart)})
+    run_benchmark(__doc__, {"all": (partial(combine, name=NETWORKS), plan_apart)})

@@ -9,8 +9,7 @@ and annealing begin with random placements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import learning
@@ -29,15 +28,13 @@ DEVICES = "hsdag-paper"
 SMALLER = "colocated"
 """Units after the paper's co-location."""
 MODELS = ("inception-fp16", "resnet-fp16", "bert-8-fp16")
-HSDAG, RL, PLACETO, RNN = "HSDAG", "HSDAG, rl", "Placeto", "RNN-based"
-SINGLES = "HSDAG, rl without grouping"
-GROUPS, ANNEALING, OPTIMUM = "graph-groups", "annealing", "proven optimum"
+HSDAG, PLACETO, RNN, OPTIMUM = "HSDAG", "Placeto", "RNN-based", "proven optimum"
 ARMS: dict[str, AgentSpec] = {
     HSDAG: AgentSpec("hsdag", {"preset": "paper"}),
-    RL: AgentSpec("hsdag"),
-    GROUPS: AgentSpec(GROUPS),
-    SINGLES: AgentSpec("hsdag", {"policy": {"depth": 0}}),
-    ANNEALING: AgentSpec("annealing", {"start": "random"}),
+    "HSDAG, rl": AgentSpec("hsdag"),
+    "graph-groups": AgentSpec("graph-groups"),
+    "HSDAG, rl without grouping": AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    "annealing": AgentSpec("annealing", {"start": "random"}),
     PLACETO: AgentSpec("placeto", {"preset": "paper"}),
     RNN: AgentSpec("rnn", {"preset": "paper"}),
 }
@@ -96,17 +93,13 @@ def best_ms(row: Row) -> float:
 def collect(rows: Sequence[Row]) -> Latencies:
     """Mean best latency of each method on raw graphs, ms."""
     found: Latencies = {name: {} for name in (*SINGLE, *ARMS, OPTIMUM)}
-    for (model, arm), mine in group_by(of_raw(rows), "model", "arm").items():
+    runs = [row for row in rows if row.get("granularity") == SMALLER and row["arm"] in ARMS]
+    for (model, arm), mine in group_by(runs, "model", "arm").items():
         found[arm][model] = float(np.mean([best_ms(row) for row in mine]))
         found[OPTIMUM][model] = mine[0]["optimum_ms"]
         for name, device in SINGLE.items():
             found[name][model] = mine[0]["single_ms"][device]
     return {name: values for name, values in found.items() if values}
-
-
-def of_raw(rows: Sequence[Row]) -> list[Row]:
-    """Rows after the paper's co-location, of arms that can be run."""
-    return [row for row in rows if row.get("granularity") == SMALLER and row["arm"] in ARMS]
 
 
 def read_published() -> Latencies:
@@ -115,7 +108,7 @@ def read_published() -> Latencies:
 
 
 def gain(found: Latencies, method: str, model: str, over: str = "CPU-only") -> float:
-    """How much lower a latency is than on the CPU alone, in %."""
+    """How much lower a latency is than on one device, in %."""
     return 100.0 * (1.0 - found[method][model] / found[over][model])
 
 
@@ -141,31 +134,29 @@ def list_gains(rows: Sequence[Row]) -> list[Row]:
 
 def list_claims(rows: Sequence[Row]) -> list[Row]:
     """The figures of the paper's text, from its table and from our runs."""
-    ours, published = collect(rows), read_published()
-    methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
-    sources = {"published": (published, HSDAG), **{name: (ours, name) for name in methods}}
-    gains = {name: [gain(*source, model) for model in MODELS] for name, source in sources.items()}
-    placetos = {
-        name: [gain(found, PLACETO, model) for model in MODELS]
-        for name, (found, _) in sources.items()
-    }
 
-    def write(claim: str, value: Callable[[str], float]) -> Row:
-        return {"claim": claim} | {name: f"{value(name):.2f}" for name in sources}
-
-    def over_single(model: str, name: str) -> float:
-        return min(gain(*sources[name], model, over) for over in ("CPU-only", "GPU-only"))
-
-    return [
-        write("over CPU-only, most", lambda name: max(gains[name])),
-        write(
-            "less Placeto's, most",
-            lambda name: max(np.subtract(gains[name], placetos[name])),
-        ),
-        *(
-            write(f"over best single, {model.removesuffix('-fp16')}", partial(over_single, model))
+    def measure(found: Latencies, method: str) -> dict[str, float]:
+        gains = np.array([gain(found, method, model) for model in MODELS])
+        placetos = [gain(found, PLACETO, model) for model in MODELS]
+        over_single = {
+            f"over best single, {model.removesuffix('-fp16')}": min(
+                gain(found, method, model, over) for over in ("CPU-only", "GPU-only")
+            )
             for model in MODELS
-        ),
+        }
+        return {
+            "over CPU-only, most": gains.max(),
+            "less Placeto's, most": (gains - placetos).max(),
+            **over_single,
+        }
+
+    ours = collect(rows)
+    methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
+    columns = {"published": measure(read_published(), HSDAG)}
+    columns |= {name: measure(ours, name) for name in methods}
+    return [
+        {"claim": claim} | {name: f"{values[claim]:.2f}" for name, values in columns.items()}
+        for claim in columns["published"]
     ]
 
 

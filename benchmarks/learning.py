@@ -47,13 +47,11 @@ RECENT = 100
 """Placements of a mean."""
 FLOOR = "annealing"
 """The agent that others are compared with."""
-SINGLE_UNITS = "hsdag, single units"
-"""HSDAG's encoder and placer without grouping."""
 MARKS = tuple(map(str, POINTS))
 PAPER = "hsdag paper"
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in ("logits", "graph-groups", "hsdag")},
-    SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    "hsdag, single units": AgentSpec("hsdag", {"policy": {"depth": 0}}),
     "post": AgentSpec("post"),
     "graph-groups, redrawn": AgentSpec(
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}

@@ -99,7 +99,6 @@ def play(**job: Any) -> Row:
 
 
 def make_policy(name: str, seed: int, budget: int, env: OnlineEnv) -> Any:
-    """Make a rule, or train a policy on the environment's plans."""
     if name in LEARNERS:
         return train(name, seed, budget, plans=env.plans, observe_load=env.observe_load)
     if name in SEARCHED:

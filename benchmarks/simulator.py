@@ -94,7 +94,6 @@ def chain(n_operators: int) -> ov.Model:
 
 
 def time_steps() -> Iterator[dict[str, str]]:
-    """Time an evaluation, and steps of environments."""
     env, per_unit = make_env(**STEP), PerUnitEnv(make_env(**STEP))
     vector: Any = gym.make_vec("DevicePlacementSim-v0", num_envs=NUM_ENVS, **STEP)
     for one in (env, per_unit, vector):

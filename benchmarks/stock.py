@@ -301,13 +301,11 @@ def list_limits(rows: Sequence[Row]) -> list[Row]:
     ruled = {(row["cell"], row["model"], row["arm"]): row["greedy"][-1][1]
              for row in rows if row["arm"] in RULES}  # fmt: skip
     order = [(name, cell, arm) for name in SETS for cell in CELLS for arm in LIMITED | PARALLEL]
-    runs = [
-        row
-        | {"set": sets[row["model"]]}
-        | {rule: ruled[row["cell"], row["model"], rule] for rule in RULES}
-        for row in read_speedups([row for row in rows if row["arm"] in LIMITED | PARALLEL])
-    ]
-    runs = [run | {"share": run["final"] / run[FLOOR]} for run in runs]
+    runs = []
+    for row in read_speedups([row for row in rows if row["arm"] in LIMITED | PARALLEL]):
+        by_rule = {rule: ruled[row["cell"], row["model"], rule] for rule in RULES}
+        share = row["final"] / by_rule[FLOOR]
+        runs.append(row | by_rule | {"set": sets[row["model"]], "share": share})
     runs.sort(key=lambda run: order.index((run["set"], run["cell"], run["arm"])))
     mean = partial(number, form=".3f", of=stats.gmean)
     columns: dict[str, Describe] = {

@@ -156,7 +156,6 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
 
 
 def list_rates(model: str, rows: Sequence[Row]) -> list[Row]:
-    """Requests a second of each arm of a model."""
     return [
         {
             model: row["arm"],

@@ -99,7 +99,6 @@ def simulate(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 
 
 def make_learner(agent: str, env: gym.Env[Any, Any], seed: int) -> Any:
-    """Make an algorithm of Stable-Baselines3, or an agent of this project."""
     if agent == "ppo":
         return ppo(env, seed)
     if agent == "a2c":
