@@ -3,9 +3,8 @@
     python benchmarks/algorithms.py solvers --rows rows.jsonl
     python benchmarks/algorithms.py bounds --rows bounds.jsonl
 
-Inputs of dnn-partitioning state their devices. ``bounds`` compares the largest load with a bound of
-it, on one CPU core and up to 15 accelerators with the published memory. Loads and latencies are
-computed again from the placement, infinite ones are of placements that do not fit.
+Inputs of dnn-partitioning state their devices. ``bounds`` compares the largest load with its bound,
+on one CPU core and up to 15 accelerators with the published memory.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from placement_gym.solvers.programs import max_load
 TIME_LIMIT_S, BOUND_LIMIT_S = 15.0, 60.0
 """Of a program, and of a bound."""
 FEW_IDEALS = 8_000
-"""The exact pipeline of so many takes seconds."""
+"""Ideals up to which the exact pipeline takes seconds."""
 MAX_PLACEMENTS = 4
-"""With which a bound is compared: of two pipelines, of the search and of the bound's program."""
+"""Placements that a bound is compared with: two pipelines', the search's and the bound's."""
 OF_THROUGHPUT = "throughput-inputs/"
 CLOSED = 0.99
-"""Of bound / best known."""
+"""Bound / best known of problems that are nearly solved."""
 Arm = Callable[[Problem, CostTable], Solution | IntArray | None]
 
 
@@ -53,7 +52,7 @@ def list_solvers() -> Iterator[Row]:
 
 
 def run(input: str, arm: str) -> Row:
-    """Run an arm; its row has the value, a bound where there is one, and processor seconds."""
+    """Run an arm; its row has the value, a bound if there is one, and CPU seconds."""
     path = PARTITIONING / f"{input}.json"
     stated = json.loads(path.read_text())
     backend, about = load_pipeline(path, int(stated["maxCPUs"]), int(stated["maxFPGAs"]))
@@ -88,16 +87,15 @@ ARMS: dict[str, Arm] = {
     "max-load": partial(solve_max_load, False),
 }
 SPECS = {"max-load, contiguous": AgentSpec("max-load", {"contiguous": True})}
-"""Arms that are called otherwise than their agents."""
+"""Arms whose names are not their agents'."""
 
 
 def list_bound_jobs() -> Iterator[Row]:
-    """Every input of throughput with several numbers of devices."""
     return combine(input=list_inputs(), devices=(2, 4, 6, 8, 12, 16))
 
 
 def find_bound(input: str, devices: int) -> Row:
-    """The best load found, a bound of all placements, and the time that the bound took."""
+    """Find the best load and a bound, and time the bound."""
     path = PARTITIONING / f"{OF_THROUGHPUT}{input}.json"
     backend, env = load_pipeline(path, 1, devices - 1)
     problem, costs = backend.problem, backend.costs
@@ -118,7 +116,7 @@ def find_bound(input: str, devices: int) -> Row:
 
 
 def list_loads(rows: Sequence[Row]) -> list[Row]:
-    """What each arm finds for each input, ms; also arms of former versions."""
+    """The result of each arm on each input, ms."""
     chosen = [
         row | {"input": row["input"].removeprefix(OF_THROUGHPUT)}
         for row in rows
@@ -129,7 +127,7 @@ def list_loads(rows: Sequence[Row]) -> list[Row]:
 
 
 def describe(rows: list[Row]) -> str:
-    """The value, with a bound or * if it is proven."""
+    """The value, with its bound in brackets, or * if it is proven."""
     (row,) = rows
     if row.get("ms") is None:
         return "-"
@@ -150,7 +148,6 @@ def summarize_bounds(rows: Sequence[Row]) -> str:
 
 
 TABLES: Tables = {"load": list_loads}
-"""Name -> a table in ms: in brackets a bound, * is a proven optimum."""
 
 
 if __name__ == "__main__":

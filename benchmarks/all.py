@@ -1,13 +1,12 @@
-"""All pages of results: of which version they are, what they take, and the commands that make them.
+"""All pages of results: the version of their rows, the hours and commands that make them.
 
     python benchmarks/all.py                                             # a table
     PIPEDREAM=DIR python benchmarks/all.py --out FOLDER --run paper,floors
     PIPEDREAM=DIR python benchmarks/all.py --out FOLDER --run all
 
-``--run`` makes pages whose rows are of an earlier version, those that take least first. Rows are
-kept in FOLDER, and every command does what is missing of them, so a second call continues where
-the first was stopped. When all rows of a page are there they take the place of its former ones, and
-the page is written. DIR holds the profiles of pipedream.
+``--run`` makes pages whose rows are of an earlier version, the shortest first. A second call
+continues with the rows in FOLDER. When all rows of a page are there, they replace its former ones,
+and the page is written. DIR holds the profiles of pipedream.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ class Page:
     """A page of ``docs/results``.
 
     Attributes:
-        hours: Of one core, for all rows: measured where a page or its rows say so, else estimated.
+        hours: Of one core, for all rows.
         rows: Its files, relative to ``docs/results``, each with the script of this folder that
             makes it; empty if commands do.
-        commands: What else makes rows. ``{out}`` is a folder for them, ``{results}`` is
+        commands: Other commands that make rows. ``{out}`` is a folder for them, ``{results}`` is
             ``docs/results``, ``{inputs}`` a copy of dnn-partitioning.
         after: Commands that make pictures and documents from the new rows, before ``figures.py``.
-        kept: Files of rows that are not made again, whose version the page says beside them.
+        kept: Files of rows that are not made again.
         note: Why a page cannot be made by commands alone.
     """
 
@@ -153,9 +152,7 @@ PAGES: dict[str, Page] = {
               "stream-published-rows.jsonl.gz"),
     ),
 }  # fmt: skip
-"""Page -> its rows and commands, those that take least first."""
-
-
+"""Page -> its rows and commands."""
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": partial(gzip.compress, mtime=0),
     ".xz": lzma.compress,
@@ -213,7 +210,7 @@ def make(page: str, out: Path) -> None:
     with printed.open("a") as file:
         for command in (*scripts, *about.commands):
             run(command, out, file)
-        for rows in about.rows:  # new ones, packed as the former ones are, in the place of those
+        for rows in about.rows:  # packed as the former ones
             if (made := find_made(rows, out)).exists():
                 pack = PACKERS.get(Path(rows).suffix, bytes)
                 (RESULTS / rows).write_bytes(pack(made.read_bytes()))
@@ -222,7 +219,7 @@ def make(page: str, out: Path) -> None:
 
 
 def run(command: str, out: Path, printed: IO[str]) -> None:
-    """Run a command in the root of the repository, by this Python and what is installed with it."""
+    """Run a command in the root of the repository, with this Python."""
     filled = command.format(out=out, inputs=PARTITIONING, results=RESULTS)
     print(f"  {filled}", flush=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -238,24 +235,23 @@ def find_made(rows: str, out: Path) -> Path:
 @cache
 def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the versions, and the commits, that made the rows of a page."""
-    rows = [row for file in PAGES[page].rows for row in load_rows(RESULTS / file)]
+    rows = load_rows(*PAGES[page].rows)
     versions, commits = {row["version"] for row in rows}, {row["commit"][:8] for row in rows}
     return tuple(sorted(versions)), tuple(sorted(commits))
 
 
 def describe_origin(page: str) -> str:
-    """Say of which version, and commit, the rows of a page are."""
     parts = zip(("version", "commit"), find_origins(page), strict=True)
     return ", ".join(f"{name}{'s' * (len(of) > 1)} {join_words(of)}" for name, of in parts)
 
 
 def is_made(page: str) -> bool:
-    """Return whether all rows of a page are of this version, or of its development."""
+    """Return whether all rows of a page are of this version or its development."""
     return all(version.partition(".dev")[0] == RELEASE for version in find_origins(page)[0])
 
 
 def describe_rows(page: str) -> str:
-    """A line of the last section of a page: the origin of its rows, and how long they take."""
+    """The origin of a page's rows, and how long they take."""
     text = describe_origin(page)
     if is_made(page):
         return text

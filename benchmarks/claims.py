@@ -1,4 +1,4 @@
-"""Sentences of pages whose numbers follow from rows. ``tests/test_results.py`` compares them."""
+"""Sentences of pages with numbers from rows, which ``tests/test_results.py`` compares."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import learning
 import numpy as np
 import online
 import stock
-from common import RESULTS, Row, load_rows
+from common import load_rows
 from summaries import group_by
 
 MODELS = ("resnet", "bert-8", "inception")
-"""In the order in which the page has them."""
+"""In the order of the page."""
 
 
 class Claim(NamedTuple):
@@ -23,12 +23,8 @@ class Claim(NamedTuple):
     compute: Callable[[], Sequence[object]]
 
 
-def read(file: str) -> tuple[Row, ...]:
-    return load_rows(RESULTS / file)
-
-
 def list_gains(agent: str) -> list[str]:
-    rows = [row for row in online.read_simulated(read("online/requests.jsonl")) if row["sees"]]
+    rows = [row for row in online.read_simulated(load_rows("online/requests.jsonl")) if row["sees"]]
     runs = group_by(rows, "agent", "rate")
     return [
         f"{online.measure_gains(floors[0], runs[agent, rate]).mean():.3f}"
@@ -38,16 +34,16 @@ def list_gains(agent: str) -> list[str]:
 
 
 def measure_optima(placements: str) -> list[float]:
-    """How far HSDAG's steps are above the proven optimum on folded graphs, in %."""
-    optima = {row["problem"]: row["optimum_ms"] for row in read("hsdag-parts-rows.jsonl")}
-    runs = group_by(read("learning-rows.jsonl.gz"), "arm", "problem")
+    """How far HSDAG is above the proven optimum on folded graphs, in %."""
+    optima = {row["problem"]: row["optimum_ms"] for row in load_rows("hsdag-parts-rows.jsonl")}
+    runs = group_by(load_rows("learning-rows.jsonl.gz"), "arm", "problem")
     best = {model: [row["best_ms"][placements] for row in runs["hsdag", model]] for model in optima}
     return [100.0 * (np.mean(best[model]) / optima[model] - 1.0) for model in MODELS]
 
 
 def average_distances(agent: str, *placements: str) -> list[float]:
     """How far an agent is above annealing where memory is scarce, in %, mean over problems."""
-    best = learning.find_best(read("learning-rows.jsonl.gz"))
+    best = learning.find_best(load_rows("learning-rows.jsonl.gz"))
     limited = [problem for arm, problem in best if arm == agent and problem not in MODELS]
     return [
         float(np.mean([learning.measure_distance(best, agent, problem, n)
@@ -57,8 +53,8 @@ def average_distances(agent: str, *placements: str) -> list[float]:
 
 
 def time_programs() -> tuple[float, float]:
-    """Seconds until searches have the serial program's placement: their median and most."""
-    rows = read("floors/floors.jsonl.xz")
+    """Median and maximum of the seconds until searches have the serial program's placement."""
+    rows = load_rows("floors/floors.jsonl.xz")
     waits = [
         row["curve"][0][1]
         for row in rows
@@ -73,7 +69,7 @@ def compare_masked() -> list[float]:
     """Speed-ups of MaskablePPO over those of ``greedy``, on generated graphs with limits."""
     return [
         float(line["policy"].split()[1]) / float(line["`greedy`"])
-        for line in stock.list_limits(read("stock-rows.jsonl"))
+        for line in stock.list_limits(load_rows("stock-rows.jsonl"))
         if line["policy"].startswith("MaskablePPO") and line["problems"].endswith("validation")
     ]
 

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: their commands, rows that continue, and runs within budgets."""
+"""Shared by the benchmarks: commands, files of rows, and runs within budgets."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ from placement_gym.problem.costs.workloads import Workload
 
 Row = dict[str, Any]
 Run = Callable[..., Row | list[Row]]
-"""Makes the row of a job, or its rows, from its fields."""
+"""Makes the row or rows of a job from its fields."""
 Part = tuple[Callable[[], Iterable[Row]], Run]
-"""The jobs of a benchmark, fields that tell a run from others, and what runs one of them."""
+"""Lists the jobs of a part of a benchmark, and runs one."""
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 PARTITIONING = ROOT / "tests" / "data" / "dnn-partitioning"
-"""Inputs that were published with "Efficient Algorithms for Device Placement"."""
+"""Inputs published with "Efficient Algorithms for Device Placement"."""
 BY_RANK = {"preset": "list", "order": "priority"}
-"""The schedule under which workloads with little memory are compared."""
+"""The schedule of workloads with little memory."""
 SIMULATED = "DevicePlacementSim-v0"
 LARGE = 10_000
-"""Units of a problem above which a row has the hash of its placement alone."""
+"""Largest number of units whose placement a row has; of others it has the hash."""
 REMOVED_OPTIONS = {"begin_with", "runs"}
 """Options of agents, or of their policies, that version 0.4 removed."""
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser whose help is the docstring of a benchmark, as it is written."""
+    """A parser whose help is the docstring of a benchmark."""
     return argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
 
 def run_benchmark(doc: str | None, parts: Mapping[str, Part]) -> None:
-    """The command of a benchmark: runs the jobs of a part that a file of rows does not have."""
+    """The command of a benchmark: run the jobs that a file of rows lacks."""
     parser = make_parser(doc)
     if len(parts) > 1:
         parser.add_argument("part", choices=parts)
@@ -81,25 +81,21 @@ def run_benchmark(doc: str | None, parts: Mapping[str, Part]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, if there is one, whose arms can still be run.
-
-    Rows of studies name their arm in another column.
-    """
+    """Read the rows of a file, if there is one, but for removed agents and options."""
     rows = filter(can_run, read_columns(path) if path.exists() else ())
     return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
 
 
 def can_run(row: Row) -> bool:
-    """Return whether neither the agent of a row nor an option of it was removed."""
     options = row.get("kwargs") or {}
     removed = REMOVED_OPTIONS & {*options, *(options.get("policy") or {})}
     return not removed and not explain_removal("agent", row.get("agent"))
 
 
 @cache
-def load_rows(path: Path) -> tuple[Row, ...]:
-    """The rows of a file that is complete, which is read once."""
-    return tuple(read_rows(path))
+def load_rows(*files: str) -> tuple[Row, ...]:
+    """The rows of files of ``docs/results``, read once."""
+    return tuple(row for file in files for row in read_rows(RESULTS / file))
 
 
 def combine(**choices: Iterable[Any]) -> Iterator[Row]:
@@ -109,10 +105,7 @@ def combine(**choices: Iterable[Any]) -> Iterator[Row]:
 
 
 def run_missing(path: Path, jobs: Iterable[Row], run: Run) -> list[Row]:
-    """Run the jobs that have no row yet, and add rows of where they ran, job and result.
-
-    Returns all rows of the file.
-    """
+    """Run the jobs that have no row yet, and add their rows; return all rows of the file."""
     if path.suffix not in (".gz", ".xz"):
         cut_torn_line(path)
     rows = read_rows(path)
@@ -130,7 +123,7 @@ def describe_run(
 ) -> Row:
     """The columns from which a run can be made again and replayed; see ``row_checks.COLUMNS``.
 
-    ``env`` is as ``describe_env`` says it; the budget is evaluations, or a time as in ``"5 s"``.
+    ``env`` is from ``describe_env``; the budget is evaluations, or a time such as ``"5 s"``.
     """
     found = meter.best(1)
     return {
@@ -149,14 +142,14 @@ def describe_run(
 
 
 def describe_env(env: DevicePlacementEnv) -> Row:
-    """Id and arguments of an environment; None for one whose costs were changed after that."""
+    """Id and arguments of an environment; None if its costs were changed."""
     if env.spec is None:
         return {"env": None, "env_kwargs": None}
     return describe_kwargs(env.spec.kwargs)
 
 
 def describe_kwargs(kwargs: Mapping[str, Any]) -> Row:
-    """The same of a simulated environment that was not, or could not be, made."""
+    """Id and arguments of a simulated environment."""
     kwargs = to_plain(kwargs)
     path = Path(kwargs["model"])
     if path.suffix:  # a workload, as studies name it
@@ -165,7 +158,7 @@ def describe_kwargs(kwargs: Mapping[str, Any]) -> Row:
 
 
 def describe_placement(problem: Problem, assignment: IntArray) -> dict[str, str] | str:
-    """The device of each unit, as in rows of studies; its hash where it is large or joint."""
+    """The device of each unit; the hash of a large or joint placement."""
     units, names = problem.units.names, problem.device_names
     if len(assignment) != len(units) or len(units) > LARGE:
         return assignment_hash(assignment)
@@ -178,14 +171,14 @@ def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def run_agent(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int) -> Row:
-    """The columns of an agent's run within a number of evaluations."""
+    """Run an agent within a number of evaluations, and return the columns of its row."""
     meter = Meter(env.backend, [budget])
     search(env, meter, spec, seed, budget)
     return describe_run(describe_env(env), spec, seed, budget, meter)
 
 
 def find_workloads() -> dict[str, Path]:
-    """Published inputs by name: those for latency, and the profiles of a copy of pipedream."""
+    """Published inputs for latency, and profiles of pipedream, by name."""
     if "PIPEDREAM" not in os.environ:
         sys.exit("set PIPEDREAM to a folder with the converted profiles of pipedream")
     folders = (PARTITIONING / "latency-inputs", Path(os.environ["PIPEDREAM"]))
@@ -197,14 +190,13 @@ def find_workloads() -> dict[str, Path]:
 
 
 def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:
-    """The simulated environment of a model; see ``DevicePlacementSim-v0``."""
     return placement_env(gym.make(SIMULATED, model=str(model), **kwargs))
 
 
 def load_pipeline(path: Path, hosts: int, accelerators: int) -> tuple[SimulatedBackend, Row]:
-    """A published input on so many devices with the published memory, and what rows say of it.
+    """A published input on devices with the published memory, and the columns of its rows.
 
-    Its objective is their largest load. Environments have at most 16 devices, and inputs more.
+    The objective is the largest load. No environment is made, as these have at most 16 devices.
     """
     workload, schedule = Workload.load(path), "tarnawski-throughput"
     devices = make_devices(hosts, accelerators, memory_bytes=workload.accelerator_bytes)
@@ -223,11 +215,10 @@ def best_known_ms(env: DevicePlacementEnv) -> float | None:
 def search(
     env: DevicePlacementEnv, meter: Meter, spec: AgentSpec, seed: int, evaluations: int
 ) -> Any:
-    """Let an agent search until it ends or the meter stops it; returns it.
+    """Let an agent search until it ends or the meter stops it, and return it.
 
-    None stands for one that was stopped while it was made. The last evaluation of a learner belongs
-    to its greedy placement, as in studies; an agent that evaluates nothing itself has its one
-    placement evaluated.
+    None if it was stopped while it was made. As in studies, the last evaluation of a learner is for
+    its greedy placement, and an agent that evaluates nothing has its one placement evaluated.
     """
     agent: Any = None
     with meter.count_evaluations(env), suppress(BudgetReached):
@@ -246,9 +237,9 @@ def search(
 
 
 class Meter(BudgetedBackend):
-    """Stops when all budgets are reached, in evaluations and in this process's time from now on.
+    """Stops when all budgets are reached, in evaluations and in CPU seconds of this process.
 
-    It keeps the curve, and of the placements the best one.
+    It keeps the curve and the best placement.
     """
 
     def __init__(
@@ -264,7 +255,7 @@ class Meter(BudgetedBackend):
         return self.n
 
     def record(self, assignment: Any, speedup: float, error: str, disturbed: bool = False) -> None:
-        """Count an evaluation; ``BudgetReached`` if all budgets are."""
+        """Count an evaluation; raise ``BudgetReached`` if all budgets are."""
         passed_s = self.cpu_s
         self.n += 1
         if not error and speedup > (self.curve[-1][2] if self.curve else 0.0):
@@ -274,5 +265,4 @@ class Meter(BudgetedBackend):
             raise BudgetReached(f"{self.n} evaluations in {passed_s:.1f} s")
 
     def best(self, n: int) -> list[IntArray]:
-        """The best placement, if there is one, whatever ``n`` is."""
         return self.fastest

@@ -1,11 +1,10 @@
-"""Figures in the text of documents that come from rows.
+"""Figures and tables of documents, from rows.
 
     python benchmarks/figures.py                                            # fills them
     python benchmarks/figures.py floors problems floors/floors.jsonl.xz     # prints this one
 
-A figure stands between ``<!-- figure: NAME ARGUMENTS -->`` and ``<!-- end -->``, a table on lines
-of its own. No line of a paragraph may begin with the first of these: Markdown takes it as HTML.
-Files of rows are relative to ``docs/results``.
+A figure stands between ``<!-- figure: NAME ARGUMENTS -->``, which may not begin a line of a
+paragraph, and ``<!-- end -->``. Files of rows are relative to ``docs/results``.
 """
 
 from __future__ import annotations
@@ -77,21 +76,17 @@ def compute(call: str) -> str:
     return FIGURES[name](*arguments)
 
 
-def read(*files: str) -> list[Row]:
-    return [row for file in files for row in load_rows(RESULTS / file)]
-
-
 def show(lines: Sequence[Row]) -> str:
-    """A table with the empty lines that Markdown needs around it."""
     return frame(make_table([[*line.values()] for line in lines], *lines[0]))
 
 
 def frame(text: str) -> str:
+    """Put the empty lines that Markdown needs around a table."""
     return f"\n\n{text}\n\n"
 
 
 def show_table(tables: Tables, table: str, *files: str) -> str:
-    lines = tables[table](read(*files))
+    lines = tables[table](load_rows(*files))
     return show(lines) if lines else frame(f"No {table}.")
 
 
@@ -102,7 +97,8 @@ def show_claims(_: str) -> str:
 
 def compare_models() -> str:
     """Median latencies of the study ``paper``, ms."""
-    study, runs = Study.load("paper"), group_by(read("paper/results.jsonl.xz"), "label", "model")
+    study = Study.load("paper")
+    runs = group_by(load_rows("paper/results.jsonl.xz"), "label", "model")
     lines: list[Row] = [
         {"ms": name}
         | {model: f"{np.median([row['latency_ms'] for row in runs[label, model]]):.4g}"
@@ -117,7 +113,7 @@ def summarize_study(name: str, file: str) -> StudyResults:
     """The results of a study's runs in a file of rows."""
     study = Study.load(name)
     keys = {task.key for task in study.tasks()}
-    rows = [row for row in read(file) if row["key"] in keys]
+    rows = [row for row in load_rows(file) if row["key"] in keys]
     return StudyResults(rows, find_recorded(rows), study.role_of)
 
 
@@ -140,8 +136,8 @@ def summarize_fixed() -> str:
 
 
 def compare_on_each() -> str:
-    """How far ``search`` is behind others on single problems, at equal budgets."""
-    rows = read("floors/floors.jsonl.xz")
+    """State how far ``search`` is behind others on single problems, at equal budgets."""
+    rows = load_rows("floors/floors.jsonl.xz")
     evaluations, seconds = (floors.find_lead(unit, rows) for unit in floors.UNITS)
     return (
         f"On a single problem another agent is at most {evaluations:.2f} % ahead of it at the same "
@@ -150,19 +146,19 @@ def compare_on_each() -> str:
 
 
 def count_proven() -> str:
-    """How many optima of the largest load programs prove."""
-    rows = read("algorithms-rows.jsonl")
+    """Count the optima of the largest load that programs prove."""
+    rows = load_rows("algorithms-rows.jsonl")
     proven = [row["proven"] for row in rows if row["arm"].startswith("max-load")]
     return f"{sum(proven)} optima of {len(proven)}"
 
 
 def count_hours(file: str) -> str:
-    rows = read(file)
+    rows = load_rows(file)
     return f"{len(rows)} runs took {sum(row['wall_s'] for row in rows) / 3600:.1f} hours"
 
 
 def count_planned() -> str:
-    rows = read("foreign-rows.jsonl")
+    rows = load_rows("foreign-rows.jsonl")
     refused = sum(bool(row["error"]) for row in rows)
     planned = len(rows) - refused
     return (
@@ -175,7 +171,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "paper": compare_models,
     "mismatch": compare_simulators,
     "fixed": summarize_fixed,
-    "bounds": lambda: algorithms.summarize_bounds(read("throughput-rows.jsonl.gz")),
+    "bounds": lambda: algorithms.summarize_bounds(load_rows("throughput-rows.jsonl.gz")),
     "proven": count_proven,
     "stock": partial(show_table, stock.TABLES),
     "trainings": lambda part: frame(f"```python\n{stock.write_programs(part)}\n```"),
@@ -193,7 +189,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "twin": partial(show_table, twin.TABLES),
     "engine": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online.TABLES),
-    "releases": lambda: frame(releases.write_table(read("releases.jsonl.xz"))),
+    "releases": lambda: frame(releases.write_table(load_rows("releases.jsonl.xz"))),
     "all-wins": lambda: frame(make_table(map(wins.answer, wins.QUESTIONS), *wins.HEADER)),
 }
 

@@ -2,10 +2,8 @@
 
     PIPEDREAM=DIR python benchmarks/floors.py --rows rows.jsonl
 
-DIR holds the profiles of pipedream; inputs of dnn-partitioning come with the tests. A second call
-does what the file of rows lacks, and ``--only arm=search`` a part. One long run serves every budget
-of an anytime placer. Seconds are of this process, from when a placer is made, after an untimed run
-on a small workload.
+DIR holds the profiles of pipedream. One long run serves every budget of an anytime placer. CPU
+seconds count from when a placer is made, after an untimed run on a small workload.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from placement_gym.solvers import load_ms
 
 SEARCH, TWO, FOUR = "search", "1cpu+2acc@0.3", "1cpu+4acc@0.2"
 TRIAL = 50
-"""Evaluations on a small workload before a run, so that compiled code is loaded."""
+"""Evaluations on a small workload before a run, which load compiled code."""
 STARTS: Sequence[Mapping[str, Any]] = ({}, {"start": "quick"}, {"start": "random"})
 SIMPLE = {name: AgentSpec(name) for name in ("heft", "random-blocks")}
 LOCAL = {
@@ -50,12 +48,12 @@ LEARNED = {name: AgentSpec(name) for name in ("hsdag", "graph-groups")}
 PLACERS = {name: AgentSpec(name) for name in (SEARCH, "greedy")} | SIMPLE | LOCAL | LEARNED
 """Label of the runs -> agent."""
 PLANNED = ("annealing", "graph-groups", "hsdag")
-"""Agents whose search the budget shapes; one run of the others serves all budgets."""
+"""Agents whose search depends on the budget; one run of the others serves all budgets."""
 GENERATED = ("synthetic-", "stacked-")
-"""How names of generated graphs begin, which are in a table of their own."""
+"""Prefixes of generated graphs, which have a separate table."""
 LARGE = ("synthetic-layered-20000", "synthetic-layered-80000", "stacked-bert-80000")
 UNITS = {"evaluations": 0, "cpu_seconds": 1}
-"""Units of budgets, and their places in the points of curves."""
+"""Unit of a budget -> its index in the points of curves."""
 
 
 def list_jobs() -> Iterator[Row]:
@@ -78,7 +76,7 @@ def plan(
     seconds: list[float],
     repair: bool = False,
 ) -> Iterator[Row]:
-    """Jobs of some arms: one for each budget that shapes what a placer does, else one for all."""
+    """Jobs of some arms: of ``PLANNED`` ones for each budget, of others for all."""
     alone: list[Row] = [{"evaluations": [n], "cpu_seconds": []} for n in evaluations]
     alone += [{"evaluations": [], "cpu_seconds": [limit_s]} for limit_s in seconds]
     for job in combine(seed=seeds, model=models, devices=devices, repair=[repair], arm=arms):
@@ -88,7 +86,7 @@ def plan(
 
 
 def load(model: str, devices: str, repair: bool) -> DevicePlacementEnv:
-    """The environment of a workload; devices of a generated graph are a CPU and GPUs."""
+    """Make the environment of a workload; devices of a generated graph are a CPU and GPUs."""
     kwargs: dict[str, Any] = {"observe_graph": False, "repair": repair}
     if model.startswith(GENERATED):
         known = [device.to_json() for device in parse_counts(devices) or ()]
@@ -109,7 +107,6 @@ def run(
 ) -> Row:
     """Run an agent until its budgets are reached; its row holds the curve of latencies, in ms."""
     spec, error = PLACERS[arm], ""
-    # What is compiled must not count as a placer's seconds.
     small = "synthetic-layered-100" if model in LARGE else "LayerGraphs/bert24_inference"
     warm_up(arm, small, devices, repair)
     planned = plan_evaluations(load(model, devices, repair), spec, seed, evaluations, cpu_seconds)
@@ -134,7 +131,7 @@ def run(
 
 @cache
 def warm_up(arm: str, model: str, devices: str, repair: bool) -> None:
-    """Let a placer search a small problem of the same kind, so that its code is loaded."""
+    """Let a placer search a small problem, which loads its compiled code."""
     env = load(model, devices, repair)
     with suppress(Exception):  # a run that fails says so in its row
         search(env, Meter(env.backend, (TRIAL,)), PLACERS[arm], 0, TRIAL)
@@ -147,7 +144,7 @@ def plan_evaluations(
     evaluations: Sequence[int],
     cpu_seconds: Sequence[float],
 ) -> int:
-    """The budget that a search is given; of a planned one in seconds, by its speed in a trial."""
+    """The budget of a search in evaluations; for a planned one in seconds, by its trial's speed."""
     if spec.name not in PLANNED:
         return MAX_INTEGER
     if evaluations:
@@ -184,7 +181,7 @@ def summarize(rows: Sequence[Row], generated: bool = False) -> list[Row]:
 
 
 def find_best_known(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
-    """The least latency in ms of each problem that is known or in these rows."""
+    """The lowest latency in ms of each problem that is known or in these rows."""
     return {
         problem: min(
             min(row["best_known_ms"] or np.inf for row in mine),
@@ -195,7 +192,7 @@ def find_best_known(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
 
 
 def latency_at(row: Row, unit: str, budget: float) -> float:
-    """The least latency in ms within a budget, infinite without any."""
+    """The lowest latency in ms within a budget, infinite without any."""
     within = [point[2] for point in row["curve"] if point[UNITS[unit]] <= budget]
     return within[-1] if within else np.inf
 
@@ -241,7 +238,7 @@ def pick(unit: str, budget: float, lines: Sequence[Row]) -> list[Row]:
 
 
 def find_lead(unit: str, rows: Sequence[Row]) -> float:
-    """How far ``search`` is behind another agent at the same budget where it is furthest, in %."""
+    """How far ``search`` is behind another agent at the same budget at most, in %."""
     lines = [line for big in (False, True) for line in summarize(rows, big) if line["unit"] == unit]
     leads = []
     for mine in group_by(lines, "model", "devices", "budget").values():
@@ -268,7 +265,6 @@ TABLES: Tables = {
     "problems": list_problems,
     "large": list_large,
 }
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

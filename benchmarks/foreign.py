@@ -1,18 +1,18 @@
-"""Plans of networks from elsewhere, random weights, small configurations.
+"""Plans of small networks of other libraries, with random weights.
 
     python benchmarks/foreign.py --rows rows.jsonl
 
-needs torchvision, timm, transformers and optimum-intel, and downloads nothing. Every network is
-converted and planned in a process of its own.
+This needs torchvision, timm, transformers and optimum-intel, and downloads nothing. Every network
+is converted and planned in a separate process.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,16 +29,15 @@ from placement_gym.envs import placement_env
 DEVICES = "cpu-testbed"
 SCENARIO = "chat-16-8"
 FOLDER = ROOT / "results" / "foreign"
-"""Of converted and exported networks."""
+"""Folder of converted and exported networks."""
 
 
 def make_row(name: str, folder: Path) -> Row:
-    """Convert and plan one network; what it refuses is a result too."""
+    """Convert and plan a network; a refusal is a result too."""
     row = describe(name)
-    # Exporters of other libraries raise whatever they like; that is no fault of the plan.
     try:
         path = NETWORKS[name][1](folder)
-    except Exception as error:
+    except Exception as error:  # exporters may raise anything
         return row | {"error": f"its exporter fails: {first_line(error)}"}
     inputs = find_inputs(path, folder)
     started = perf_counter()
@@ -67,14 +66,14 @@ def make_row(name: str, folder: Path) -> Row:
 
 
 def find_inputs(path: Path, folder: Path) -> Row:
-    """The sizes of a network's inputs, and the scenario of a decoder."""
+    """Find the sizes of a network's inputs, and the scenario of a decoder."""
     shapes_file = folder / "shapes.json"
     inputs: Row = {"shapes": json.loads(shapes_file.read_text())} if shapes_file.exists() else {}
     return inputs | ({"scenario": SCENARIO} if b'type="ReadValue"' in path.read_bytes() else {})
 
 
 def measure_halves(path: Path, **inputs: Any) -> Row:
-    """Measure the split in two halves of the units, though the plan may have no use for one."""
+    """Measure the split in two halves of the units."""
     env = gym.make("placement_gym:DevicePlacement-v0", model=path, devices=DEVICES, **inputs)
     backend = placement_env(env).backend
     n_units = backend.problem.n_units
@@ -84,7 +83,7 @@ def measure_halves(path: Path, **inputs: Any) -> Row:
 
 
 def describe(name: str) -> Row:
-    """What every row has, also one of a network that could not be planned."""
+    """The columns of all rows, with defaults for networks that were not planned."""
     return {
         "name": name,
         "library": NETWORKS[name][0],
@@ -105,12 +104,8 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def list_jobs() -> Iterator[Row]:
-    return combine(name=NETWORKS)
-
-
 def plan_apart(name: str) -> Row:
-    """``make_row`` in a process of its own."""
+    """Make a row in a separate process."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     (FOLDER / name).mkdir(parents=True, exist_ok=True)
     try:
@@ -122,4 +117,4 @@ def plan_apart(name: str) -> Row:
 
 
 if __name__ == "__main__":
-    run_benchmark(__doc__, {"all": (list_jobs, plan_apart)})
+    run_benchmark(__doc__, {"all": (partial(combine, name=NETWORKS), plan_apart)})

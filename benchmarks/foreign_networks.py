@@ -1,7 +1,7 @@
-"""Networks from elsewhere with random weights, converted to IR: what ``foreign.py`` plans.
+"""The networks that ``foreign.py`` plans, with random weights, converted to IR.
 
-Each has the sizes of its inputs in ``shapes.json``, except decoders, whose scenario has them.
-Libraries other than torch are imported when a network of theirs is made.
+Each has the sizes of its inputs in ``shapes.json``, except decoders, whose scenario states them.
+Libraries other than torch are imported when a network is made.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import openvino as ov
 import torch
 
 Build = Callable[[Path], Path]
-"""Writes a network into a folder; returns its file."""
+"""Writes a network into a folder and returns its file."""
 
 
 def convert(make: Callable[[], tuple[Any, Sequence[Any]]]) -> Build:
-    """Trace a torch module with its inputs; sizes stay dynamic, and ``shapes.json`` binds them."""
+    """Trace a torch module with its inputs, whose dynamic sizes are in ``shapes.json``."""
 
     def build(folder: Path) -> Path:
         torch.manual_seed(0)
@@ -37,7 +37,7 @@ def convert(make: Callable[[], tuple[Any, Sequence[Any]]]) -> Build:
 
 
 class Wrapped(torch.nn.Module):
-    """A module that computes ``call`` with some modules."""
+    """A module that calls a function of modules and inputs."""
 
     def __init__(self, call: Callable[..., Any], *modules: torch.nn.Module) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def timm(name: str, size: int = 96, **options: Any) -> Build:
 
 
 def yolo_like(with_nms: bool, n_classes: int = 20) -> Build:
-    """A backbone of timm under one head; then NMS, or the best 20 rows as end-to-end ones do."""
+    """A backbone of timm with one head, and NMS or the best 20 rows as in end-to-end detectors."""
 
     def find(backbone: Any, head: Any, images: Any) -> Any:
         rows = head(backbone(images)[-2]).flatten(2).transpose(1, 2)[0]
@@ -103,7 +103,7 @@ def yolo_like(with_nms: bool, n_classes: int = 20) -> Build:
 
 
 def make_recommender(n_tables: int = 8, batch: int = 8) -> tuple[Any, Sequence[Any]]:
-    """DLRM: embeddings of categories and a perceptron of numbers, that interact."""
+    """DLRM: embeddings of categories that interact with a perceptron of numbers."""
     tables = torch.nn.ModuleList(torch.nn.EmbeddingBag(1000, 16) for _ in range(n_tables))
     bottom = torch.nn.Sequential(torch.nn.Linear(13, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
     top = torch.nn.Linear((n_tables + 1) ** 2, 1)
@@ -135,8 +135,7 @@ def traced(
 ) -> Build:
     """A network of Transformers, of the classes ``config`` and ``head``, as OpenVINO traces it.
 
-    Inputs have sizes, and whole numbers below 100 where these begin with "ids"; ``outputs`` are the
-    attributes of its output that are kept.
+    Inputs have sizes, after ``"ids"`` of whole numbers below 100. ``outputs`` are attributes.
     """
 
     def call(model: Any, *values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""GO's joint decisions: placement alone, and with priority and fusion, compared with annealing.
+"""GO's joint decisions of placement, priority and fusion, compared with annealing.
 
 python benchmarks/go.py --rows joint.jsonl
 """

@@ -1,17 +1,15 @@
 """HSDAG's Table 2 on graphs of the size of its Table 1.
 
-    python benchmarks/hsdag.py raw --rows rows.jsonl            # runs what has no row yet
+    python benchmarks/hsdag.py raw --rows rows.jsonl
     python benchmarks/hsdag.py parts --rows parts-rows.jsonl
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
-and annealing begin with random placements. Latencies of tables are in ms, of the best placement
-where nothing else is said, and means over seeds.
+and annealing begin with random placements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import learning
@@ -30,22 +28,19 @@ DEVICES = "hsdag-paper"
 SMALLER = "colocated"
 """Units after the paper's co-location."""
 MODELS = ("inception-fp16", "resnet-fp16", "bert-8-fp16")
-HSDAG, RL, PLACETO, RNN = "HSDAG", "HSDAG, rl", "Placeto", "RNN-based"
-SINGLES = "HSDAG, rl without grouping"
-GROUPS, ANNEALING, OPTIMUM = "graph-groups", "annealing", "proven optimum"
+HSDAG, PLACETO, RNN, OPTIMUM = "HSDAG", "Placeto", "RNN-based", "proven optimum"
 ARMS: dict[str, AgentSpec] = {
     HSDAG: AgentSpec("hsdag", {"preset": "paper"}),
-    RL: AgentSpec("hsdag"),
-    GROUPS: AgentSpec(GROUPS),
-    SINGLES: AgentSpec("hsdag", {"policy": {"depth": 0}}),
-    ANNEALING: AgentSpec("annealing", {"start": "random"}),
+    "HSDAG, rl": AgentSpec("hsdag"),
+    "graph-groups": AgentSpec("graph-groups"),
+    "HSDAG, rl without grouping": AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    "annealing": AgentSpec("annealing", {"start": "random"}),
     PLACETO: AgentSpec("placeto", {"preset": "paper"}),
     RNN: AgentSpec("rnn", {"preset": "paper"}),
 }
 """In the order of the tables."""
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
-"""Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
-supports all operators on both."""
+"""Method -> its device; OpenVINO's own choices use one, as both support all operators."""
 PARTS: dict[str, dict[str, Any]] = {
     "rl": {},
     "without gate": {"gate": False},
@@ -54,20 +49,20 @@ PARTS: dict[str, dict[str, Any]] = {
     "without grouping": {"depth": 0},
     "without devices' times": {"features": PAPER_FEATURES, "cost_weight": 0.0},
 }
-"""Options of the preset ``rl`` that leave out a part of it."""
+"""Options that leave out a part of the preset ``rl``."""
 Latencies = dict[str, dict[str, float]]
 """Method -> model -> ms."""
 
 
 def list_raw() -> Iterator[Row]:
-    """Runs on raw graphs: the RNN placer, which takes minutes, is not run on the largest."""
+    """Runs on raw graphs, of the RNN placer not on the largest."""
     arms, units = [arm for arm in ARMS if arm != RNN], [SMALLER]
     yield from combine(seed=range(5), model=MODELS, granularity=units, arm=arms, budget=[2000])
     yield from combine(seed=[0], model=MODELS[:2], granularity=units, arm=[RNN], budget=[200])
 
 
 def run_raw(seed: int, model: str, granularity: str, arm: str, budget: int) -> Row:
-    """A run on every node of the fp16 IR, with the latencies of single devices and the optimum."""
+    """Run an agent on every node of the fp16 IR; add single-device latencies and the optimum."""
     kwargs = {"devices": DEVICES, "graph": "raw", "granularity": granularity}
     env = make_env(model, **kwargs, observe_graph=False)
     row = learn_in(env, ARMS[arm], seed, budget)
@@ -96,19 +91,15 @@ def best_ms(row: Row) -> float:
 
 
 def collect(rows: Sequence[Row]) -> Latencies:
-    """Mean best latency on raw graphs in ms, of methods that ran."""
+    """Mean best latency of each method on raw graphs, ms."""
     found: Latencies = {name: {} for name in (*SINGLE, *ARMS, OPTIMUM)}
-    for (model, arm), mine in group_by(of_raw(rows), "model", "arm").items():
+    runs = [row for row in rows if row.get("granularity") == SMALLER and row["arm"] in ARMS]
+    for (model, arm), mine in group_by(runs, "model", "arm").items():
         found[arm][model] = float(np.mean([best_ms(row) for row in mine]))
         found[OPTIMUM][model] = mine[0]["optimum_ms"]
         for name, device in SINGLE.items():
             found[name][model] = mine[0]["single_ms"][device]
     return {name: values for name, values in found.items() if values}
-
-
-def of_raw(rows: Sequence[Row]) -> list[Row]:
-    """Those after the paper's co-location, of arms that can be run."""
-    return [row for row in rows if row.get("granularity") == SMALLER and row["arm"] in ARMS]
 
 
 def read_published() -> Latencies:
@@ -117,7 +108,7 @@ def read_published() -> Latencies:
 
 
 def gain(found: Latencies, method: str, model: str, over: str = "CPU-only") -> float:
-    """How much shorter than on the CPU alone, in %."""
+    """How much lower a latency is than on one device, in %."""
     return 100.0 * (1.0 - found[method][model] / found[over][model])
 
 
@@ -142,32 +133,30 @@ def list_gains(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_claims(rows: Sequence[Row]) -> list[Row]:
-    """The paper's figures, from its own table and from our runs."""
-    ours, published = collect(rows), read_published()
-    methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
-    sources = {"published": (published, HSDAG), **{name: (ours, name) for name in methods}}
-    gains = {name: [gain(*source, model) for model in MODELS] for name, source in sources.items()}
-    placetos = {
-        name: [gain(found, PLACETO, model) for model in MODELS]
-        for name, (found, _) in sources.items()
-    }
+    """The figures of the paper's text, from its table and from our runs."""
 
-    def write(claim: str, value: Callable[[str], float]) -> Row:
-        return {"claim": claim} | {name: f"{value(name):.2f}" for name in sources}
-
-    def over_single(model: str, name: str) -> float:
-        return min(gain(*sources[name], model, over) for over in ("CPU-only", "GPU-only"))
-
-    return [
-        write("over CPU-only, most", lambda name: max(gains[name])),
-        write(
-            "less Placeto's, most",
-            lambda name: max(np.subtract(gains[name], placetos[name])),
-        ),
-        *(
-            write(f"over best single, {model.removesuffix('-fp16')}", partial(over_single, model))
+    def measure(found: Latencies, method: str) -> dict[str, float]:
+        gains = np.array([gain(found, method, model) for model in MODELS])
+        placetos = [gain(found, PLACETO, model) for model in MODELS]
+        over_single = {
+            f"over best single, {model.removesuffix('-fp16')}": min(
+                gain(found, method, model, over) for over in ("CPU-only", "GPU-only")
+            )
             for model in MODELS
-        ),
+        }
+        return {
+            "over CPU-only, most": gains.max(),
+            "less Placeto's, most": (gains - placetos).max(),
+            **over_single,
+        }
+
+    ours = collect(rows)
+    methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
+    columns = {"published": measure(read_published(), HSDAG)}
+    columns |= {name: measure(ours, name) for name in methods}
+    return [
+        {"claim": claim} | {name: f"{values[claim]:.2f}" for name, values in columns.items()}
+        for claim in columns["published"]
     ]
 
 
@@ -182,12 +171,7 @@ def list_parts(rows: Sequence[Row]) -> list[Row]:
     return tabulate(rows, ["part"], columns | {"CPU s": number("cpu_s", ".1f")})
 
 
-TABLES: Tables = {
-    "gains": list_gains,
-    "claims": list_claims,
-    "parts": list_parts,
-}
-"""Name -> the table on the page."""
+TABLES: Tables = {"gains": list_gains, "claims": list_claims, "parts": list_parts}
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Best known values: faster placements from rows, once a replay confirms them, and higher bounds.
+"""Update best known values by faster placements of rows and by higher bounds.
 
     python benchmarks/known.py results/mine            # placements of a folder's rows
     python benchmarks/known.py --time-limit 60         # lower bounds of all values again
 
 Writes ``bench/studies/best_known.json``. A placement counts only if the simulator computes
-the latency that its row states, in an environment that is made again from the row. A new problem,
-or one whose bound a placement refutes, also gets a lower bound, whose solver may find a better
-placement still.
+the latency that its row states, in an environment made again from the row. A new problem,
+or one whose bound a placement refutes, also gets a lower bound, whose solver may find a still
+better placement.
 """
 
 from __future__ import annotations
@@ -43,16 +43,13 @@ from placement_gym.problem import parse_assignment
 from placement_gym.solvers import ROUNDING, TOLERANCE, lower_bound
 
 Claims = Sequence[tuple[float, Json]]
-"""Latencies in ms that rows state for their placements, the least first."""
+"""Latencies in ms that rows state, the lowest first."""
 TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"
 
 
 class Change(NamedTuple):
-    """A problem's best known value until now and from now on, if there is one.
-
-    A note says why a placement was not taken.
-    """
+    """A problem's best known value before and after, and why placements were not taken."""
 
     problem: Sequence[Any]
     before: BestKnown | None = None
@@ -72,11 +69,7 @@ def main() -> None:
 def update_values(
     folder: Path | None = None, time_limit_s: float = TIME_LIMIT_S
 ) -> Iterator[Change]:
-    """Update the best known values by better placements in the rows of a folder.
-
-    Without a folder the bounds of all values are computed again, and higher ones are kept. What
-    became of a problem is yielded after the file is written.
-    """
+    """Update the values by placements of a folder, or by higher bounds; yield each change."""
     if folder is None:
         known = load_values(best_known.VALUES)
         claims: Mapping[str, Claims] = {json.dumps(value.problem): () for value in known}
@@ -99,7 +92,7 @@ def replace_value(value: BestKnown) -> None:
 
 
 def group_claims(rows: Sequence[Json]) -> dict[str, Claims]:
-    """The placements of simulated runs by problem, also by the one where they were scored again."""
+    """Group simulated runs by problem, also by the one where they were scored again."""
     groups: dict[str, list[tuple[float, Json]]] = {}
     for row in rows:
         if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
@@ -114,7 +107,7 @@ def group_claims(rows: Sequence[Json]) -> dict[str, Claims]:
 def update_problem(
     problem: Sequence[Any], claims: Claims, envs: BenchEnvs, time_limit_s: float
 ) -> Change:
-    """The change that placements, or without any a new bound, make to the value of a problem."""
+    """Change the value of a problem by placements, or without any by a new bound."""
     try:
         backend = open_backend(problem, envs)
     except (PlacementGymError, OSError) as error:
@@ -130,10 +123,7 @@ def update_problem(
 def confirm_first(
     claims: Claims, backend: SimulatedBackend, limit_ms: float
 ) -> tuple[Json | None, str]:
-    """The row, if any, of the first placement below a limit whose latency a replay confirms.
-
-    Those that were not confirmed are named.
-    """
+    """Find the first row below a limit whose latency a replay confirms; describe others."""
     wrong: list[str] = []
     for then_ms, row in claims:
         if then_ms >= limit_ms * (1 - ROUNDING):
@@ -148,7 +138,7 @@ def confirm_first(
 def make_value(
     problem: Sequence[Any], row: Json, backend: SimulatedBackend, before: BestKnown | None
 ) -> BestKnown:
-    """The best known value of a confirmed row, with the earlier bound unless it refutes that."""
+    """Make the value of a confirmed row, with the earlier bound unless it refutes that."""
     identity = identify(backend)
     assert identity is not None
     assignment = parse_assignment(row["placement"], backend.problem)
@@ -178,7 +168,7 @@ def encode_assignment(assignment: IntArray) -> str:
 
 
 def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:
-    """The value with a bound that may be higher, and the solver's placement if that is faster."""
+    """Compute a bound; return the value with it if higher, and a faster placement if found."""
     solved = lower_bound(
         backend.problem, backend.costs, backend.semantics, time_limit_s, value.latency_ms
     )
@@ -205,7 +195,7 @@ def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float
 
 
 def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
-    """The simulator of a problem, which must be one that can be made on any machine."""
+    """Open the simulator of a problem that can be made on any machine."""
     env_id, env_kwargs, model, devices = problem
     if Path(model).suffix and not VARIABLE.match(model):
         raise UserError(f"{model} is a path of one machine: begin it with a variable, as ${{DATA}}")

@@ -1,8 +1,8 @@
-"""Learning curves of learned agents on problems that chose no setting.
+"""Learning curves of learned agents, on problems that were not used to choose settings.
 
-    python benchmarks/learning.py --rows rows.jsonl          # runs what has no row yet
+    python benchmarks/learning.py --rows rows.jsonl
 
-All begin with random placements, and are compared with annealing that does.
+All agents begin with random placements.
 """
 
 from __future__ import annotations
@@ -40,20 +40,18 @@ LIMITED = (
     "OperatorGraphs/resnet50_inference",
     "OperatorGraphs/bert_l-12_inference",
 )
-"""With four accelerators that hold a fifth of the weights each."""
+"""Workloads with four accelerators that hold a fifth of the weights each."""
 POINTS = (100, 500, 2000)
-"""Placements after which rows have the best and the mean; the last are a run's."""
+"""Placements after which rows have the best and the mean; a run has as many as the last."""
 RECENT = 100
-"""Placements that a mean is of."""
+"""Placements of a mean."""
 FLOOR = "annealing"
-"""From random placements, as all others: what they are compared with."""
-SINGLE_UNITS = "hsdag, single units"
-"""HSDAG's encoder and placer alone: what grouping costs."""
+"""The agent that others are compared with."""
 MARKS = tuple(map(str, POINTS))
 PAPER = "hsdag paper"
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in ("logits", "graph-groups", "hsdag")},
-    SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    "hsdag, single units": AgentSpec("hsdag", {"policy": {"depth": 0}}),
     "post": AgentSpec("post"),
     "graph-groups, redrawn": AgentSpec(
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
@@ -61,11 +59,10 @@ ARMS: dict[str, AgentSpec] = {
     FLOOR: AgentSpec(FLOOR, {"start": "random"}),
     PAPER: AgentSpec("hsdag", {"preset": "paper"}),
 }
-"""Learned agents from random starts, and what they are compared with."""
 
 
 def list_jobs() -> Iterator[Row]:
-    """The runs of the page: five seeds, but one of the slowest agent where memory is scarce."""
+    """Five seeds of each agent, but one of the slowest agent where memory is scarce."""
     arms = [arm for arm in ARMS if arm != PAPER]
     yield from combine(seed=range(5), problem=(*SMALL, *LIMITED), arm=arms, budget=POINTS[-1:])
     yield from combine(seed=range(1), problem=LIMITED, arm=[PAPER], budget=POINTS[-1:])
@@ -73,7 +70,7 @@ def list_jobs() -> Iterator[Row]:
 
 
 def load(problem: str) -> DevicePlacementEnv:
-    """The environment of a problem; placements that do not fit are repaired."""
+    """Make the environment of a problem; placements that do not fit are repaired."""
     if problem in SMALL:
         return make_env(problem, devices="hsdag-paper", observe_graph=False)
     return make_env(
@@ -103,7 +100,7 @@ def learn(seed: int, problem: str, arm: str, budget: int) -> Row:
 
 
 def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
-    """Let an agent learn, and return how well it placed."""
+    """Let an agent learn, and return the columns of its row."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
     search(env, recorder, agent, seed, budget)
     cpu_s = process_time() - began_s
@@ -122,15 +119,12 @@ def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) 
 
 
 def mean_before(latencies: FloatArray, n: int) -> float:
-    """The mean of the last placements up to some number."""
+    """The mean of the ``RECENT`` placements before some number."""
     return float(np.nanmean(latencies[max(n - RECENT, 0) : n]))
 
 
 def list_distances(rows: Sequence[Row]) -> list[Row]:
-    """How far the best of each agent is above annealing's in %, mean over problems.
-
-    Intervals of 95 % are over problems.
-    """
+    """How far each agent's best is above annealing's, %: mean and 95 % interval over problems."""
     best = find_best(rows)
 
     def above(n: str, mine: list[Row]) -> str:
@@ -161,7 +155,6 @@ def measure_distance(
 
 
 TABLES: Tables = {"distances": list_distances}
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/list_policy.py one many
 
-Each is trained by the policy gradient for the best of k samples on generated problems: half of them
-are those of ``DevicePlacementStream-v0``, the others those of ``graph.families.problems``,
-whose limits are tighter and whose schedules are also serial or pipelines. Printed are CPU seconds,
-and the geometric mean of floor / latency on validation problems.
+They learn by the policy gradient for the best of k samples, half on problems of
+``DevicePlacementStream-v0``, half on those of ``graph.families.problems``, whose limits are tighter
+and whose schedules are also serial or pipelines. Prints CPU seconds, and the geometric mean of
+floor / latency on validation problems.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def mix(seed: int) -> SampledProblem:
-    """Make the problem of a seed: even ones of the stream, odd ones of a wider set."""
+    """Make the problem of a seed: even ones are of the stream, odd ones of a wider set."""
     return make_problem(seed) if seed % 2 else STREAM(seed)
 
 
@@ -60,7 +60,7 @@ def train(name: str) -> ListPolicy:
 
 
 def validate(policy: ListPolicy | None, env: StreamEnv) -> dict[int, float]:
-    """Geometric mean of floor / latency by the number of samples, of random weights if None."""
+    """Geometric mean of floor / latency by the number of samples; None means random weights."""
     scores: dict[int, list[float]] = {size: [] for size in SIZES}
     for seed in env.seeds:
         problem = env.find_problem(seed)

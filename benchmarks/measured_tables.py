@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
+from itertools import zip_longest
 
 import numpy as np
 from common import Row
@@ -12,7 +13,6 @@ from summaries import Describe, Tables, first, group_by, number, only, tabulate
 
 from placement_gym import Study
 from placement_gym.backends.verdicts import WITHIN_NOISE
-from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
 from placement_gym.bench.report.wording import is_misled
 
@@ -22,19 +22,18 @@ SHORT = ("openvino-auto", "ppo", "placeto", "random-blocks", "hsdag", "rnn", "pr
          "search")  # fmt: skip
 """Agents of the README's table."""
 BEDS = {TWO: 2, THREE: 3}
-"""Test bed -> how many devices it has, by which its rows are known."""
+"""Test bed -> number of its devices, which identifies its rows."""
 
 
 @cache
 def list_labels() -> dict[str, str]:
-    """Key of a run -> what the study calls its agent."""
+    """Key of a run -> the study's label of its agent."""
     study = Study.load("measured")
-    labels = {(spec.name, str(spec.kwargs)): spec.label for spec in study.specs}
-    return {task.key: labels[task.agent, str(task.kwargs)] for task in study.tasks()}
+    return {task.key: study.label(vars(task)) for task in study.tasks()}
 
 
 def select(rows: Sequence[Row], bed: str, decided: bool = True) -> list[Row]:
-    """The study's runs on a test bed, with their agent as ``arm``."""
+    """The study's runs on a test bed, with the label of their agent as ``arm``."""
     return [
         row | {"arm": list_labels()[row["key"]]}
         for row in rows
@@ -45,7 +44,7 @@ def select(rows: Sequence[Row], bed: str, decided: bool = True) -> list[Row]:
 
 
 def is_decided(row: Row) -> bool:
-    """Return whether a row says more than that the machine was busy while it was made."""
+    """Return whether a row has a result, and the machine was not too busy for it."""
     undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
     return not (row["error"] or undecided or is_misled(row))
 
@@ -55,31 +54,30 @@ def score(mine: Sequence[Row]) -> Estimate:
     by_model = [
         [row["speedup_vs_best_single"] for row in runs] for runs in group_by(mine, "model").values()
     ]
-    speedups: FloatArray = np.full((max(map(len, by_model)), len(by_model)), np.nan)
-    for column, values in enumerate(by_model):
-        speedups[: len(values), column] = values
-    return bootstrap(interquartile_mean, speedups)
+    return bootstrap(interquartile_mean, np.array([*zip_longest(*by_model, fillvalue=np.nan)]))
 
 
 def rank(rows: Sequence[Row], bed: str) -> list[Row]:
-    """The runs on a test bed with the score of their agent, those of the fastest agent first.
+    """The runs on a test bed with their agent's score over the models that all have run on.
 
-    Scores are over the models that every agent has run on.
+    Those of the fastest agent are first.
     """
     runs = select(rows, bed)
-    arms = group_by(runs, "arm").values()
-    everywhere = set(NAMES).intersection(*({row["model"] for row in mine} for mine in arms))
+    arms = group_by(runs, "arm")
+    models_of_arms = ({row["model"] for row in mine} for mine in arms.values())
+    everywhere = set(NAMES).intersection(*models_of_arms)
+    if not everywhere:
+        return []
     scores = {
-        mine[0]["arm"]: score([row for row in mine if row["model"] in everywhere])
-        for mine in arms
-        if everywhere
+        arm: score([row for row in mine if row["model"] in everywhere])
+        for (arm,), mine in arms.items()
     }
-    ranked = [row | {"score": scores[row["arm"]]} for row in runs if scores]
+    ranked = [row | {"score": scores[row["arm"]]} for row in runs]
     return sorted(ranked, key=lambda row: -row["score"].value)
 
 
 def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
-    """What each agent found on each model, the mean over models, and how long a run took."""
+    """Mean speed-ups of each agent on each model and over models, and the time of a run."""
     columns: dict[str, Describe] = {
         "agent": first("arm", "`{}`"),
         **{
@@ -94,7 +92,7 @@ def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
 
 
 def describe_estimate(estimate: Estimate) -> str:
-    """A mean, with its interval unless each run is alone."""
+    """A mean, with its interval if it has any."""
     limits = f" ({estimate.low:.2f}, {estimate.high:.2f})"
     return f"{estimate.value:.2f}" + limits * (estimate.low < estimate.high)
 
@@ -120,7 +118,6 @@ def list_undecided(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_plans(rows: Sequence[Row]) -> list[Row]:
-    """What the command ``plan`` answers, and in how many seconds."""
     return [
         {
             "model": NAMES[row["model"]],
@@ -139,4 +136,3 @@ TABLES: Tables = {
     "short": list_short,
     "undecided": list_undecided,
 }
-"""Name -> the table on the page."""

@@ -3,11 +3,10 @@
     python benchmarks/online.py --rows requests.jsonl
     python benchmarks/online.py --rows requests.jsonl --only agent=ppo seed=0
 
-Trainings are those of ``online_trainings.py``, at a rate of their own, and each seed is one; rules
-are played once. Static rules are searched on validation traces. ``train_s`` of a row is processor
-time, and so is ``decision_ms``, of ``predict``. A gain is how much less the mean log slow-down is
-than that of the shortest completion on the same traces, with its 95 % interval over traces, of the
-mean of all trainings.
+Each seed is a training of ``online_trainings.py``; rules are played once. Static rules are searched
+on validation traces. ``train_s`` and ``decision_ms``, of ``predict``, are CPU time. A gain is how
+much lower the mean log slow-down is than that of the shortest completion on the same traces, with
+the 95 % interval over traces of the mean of all trainings.
 """
 
 from __future__ import annotations
@@ -33,12 +32,11 @@ ENV_ID = "DevicePlacementOnline-v0"
 MODELS, DEVICES = "resnet,inception,vit,mobilenet", "docs/results/online/devices.json"
 TRACES = 50
 SEARCHED = ("static", "resident")
-"""Rules that are searched on traces, which must not be those that are played."""
+"""Rules that are searched on traces other than those played."""
 MEANS = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
 """Means over the requests of a trace. ``other``: not the plan of the shortest completion;
-``spared``: such a one that loads less."""
+``spared``: such a plan that loads less."""
 FLOOR = "shortest-completion"
-"""The rule that others are compared with."""
 NAMES = {
     "static": "best static plan",
     "resident": "resident partition",
@@ -71,7 +69,7 @@ def plan(
     budget: int = 200_704,
     **hidden: bool,
 ) -> Iterator[Row]:
-    """The fields of runs; rules have one seed, and no budget that could matter."""
+    """The fields of runs; rules have one seed and no budget."""
     for rate in rates:
         for agent in agents:
             for seed in range(1 if agent in RULES else seeds):
@@ -101,7 +99,6 @@ def play(**job: Any) -> Row:
 
 
 def make_policy(name: str, seed: int, budget: int, env: OnlineEnv) -> Any:
-    """Make a rule for the environment, or train a policy on its plans."""
     if name in LEARNERS:
         return train(name, seed, budget, plans=env.plans, observe_load=env.observe_load)
     if name in SEARCHED:
@@ -112,7 +109,7 @@ def make_policy(name: str, seed: int, budget: int, env: OnlineEnv) -> Any:
 
 
 def play_trace(env: OnlineEnv, policy: Any, number: int) -> list[float]:
-    """``MEANS`` over the requests of a trace, and the processor time of a decision in ms."""
+    """``MEANS`` over the requests of a trace, and the CPU time of a decision in ms."""
     (seen, _), over, steps = env.reset(options={"trace": number}), False, []
     state, begins, decisions_s = None, np.ones(1, np.bool_), 0.0
     while not over:
@@ -134,7 +131,7 @@ def list_values(env: OnlineEnv, seen: Seen, plan: int, reward: float, info: Row)
 
 
 def read_simulated(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the four models, with what tells their tables' lines apart."""
+    """The rows of the four models, with their rates and observations."""
     return [
         row | {"rate": row["env_kwargs"]["rate"], "sees": row["env_kwargs"].get("observe_load", 1)}
         for row in rows
@@ -143,7 +140,7 @@ def read_simulated(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_rivals(rows: Sequence[Row]) -> list[Row]:
-    """A line for each rate: what learned policies gain over the rules that look ahead."""
+    """The gains of learned policies over rules that look ahead, a line for each rate."""
     runs = group_by([row for row in read_simulated(rows) if row["sees"]], "rate", "agent")
     return [
         {"rate": f"{rate:g}"}
@@ -159,7 +156,7 @@ def list_rivals(rows: Sequence[Row]) -> list[Row]:
 
 
 def measure_gains(floor: Row, runs: Sequence[Row]) -> FloatArray:
-    """(n_runs, n_traces) how much less the log slow-down of each run is."""
+    """(n_runs, n_traces) how much lower the log slow-down of each run is."""
     gains: FloatArray = np.array(floor["log_slowdown"]) - [run["log_slowdown"] for run in runs]
     return gains
 
@@ -171,7 +168,6 @@ def describe_gain(floor: Row, runs: Sequence[Row]) -> str:
 
 
 TABLES: Tables = {"rivals": list_rivals}
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.rules import make_rule
 
 N_ENVS = 128
-"""Environments of a training: on validation traces 32 of them, with longer rollouts, gain less."""
+"""Environments of a training; 32, with longer rollouts, gain less on validation traces."""
 MIN_REQUESTS = 16
-"""Of a training: a rollout of one environment."""
+"""Smallest number of requests of a training: a rollout of one environment."""
 RATE = 0.6
-"""Rate of the traces of a training, whatever is played: on validation traces better at rates up to
-1.4 than a training at .8 or 1, as rewards vary less where queues are short."""
+"""Rate of the traces of a training. Rewards vary less where queues are short: on validation traces
+a training at 0.8 or 1 is worse at all rates up to 1.4."""
 PPO_SETTINGS: dict[str, Any] = {
     "n_steps": 16,
     "batch_size": 512,
@@ -34,9 +34,9 @@ PPO_SETTINGS: dict[str, Any] = {
     "ent_coef": 0.002,
 }
 CLONE_SHARE = {"clone": 1.0, "clone-ppo": 0.2}
-"""Share of a training's requests in which a policy learns what ``TEACHER`` would choose."""
+"""Share of a training's requests in which a policy learns to choose as ``TEACHER``."""
 TEACHER = "lookahead"
-"""The rule that is cloned: rollouts are better, and take more than ten times as long."""
+"""The rule to clone; rollouts are better, but take more than ten times as long."""
 CLONE_EPOCHS, CLONE_BATCH, CLONE_LEARNING_RATE = 15, 512, 1e-3
 """Epochs, batch and learning rate of cloning. Hand-tuned."""
 make_ppo = partial(PPO, "MlpPolicy", **PPO_SETTINGS)
@@ -61,14 +61,12 @@ LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
         RecurrentPPO, "MlpLstmPolicy", **PPO_SETTINGS, policy_kwargs={"lstm_hidden_size": 64}
     ),
 }
-"""Name -> what makes the algorithm for an environment."""
 
 
 def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
-    """Train one of ``LEARNERS`` on simulated traces of ``"train"``; returns it.
+    """Train one of ``LEARNERS`` on whole rollouts within ``budget`` requests; return it.
 
-    It may use ``budget`` requests, at least ``MIN_REQUESTS``, and ends with the last whole rollout.
-    ``kwargs`` are as for ``OnlineEnv``, other than the rate and the trace.
+    ``kwargs`` are those of ``OnlineEnv`` but for the rate and the trace, which is ``"train"``.
     """
     n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
@@ -81,7 +79,7 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
 
 
 def clone(policy: Any, env: OnlineEnv, seed: int, n_requests: int) -> None:
-    """Fit a policy of SB3 to what ``TEACHER`` chooses for so many requests, by cross-entropy."""
+    """Fit a policy of SB3 to the choices of ``TEACHER`` for some requests, by cross-entropy."""
     rule, (seen, _) = make_rule(TEACHER, env), env.reset(seed=seed)
     steps: list[tuple[Seen, int]] = []
     while len(steps) < n_requests:

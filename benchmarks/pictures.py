@@ -22,11 +22,11 @@ from summaries import group_by
 
 DPI = 110
 N_COLOURS = 10
-"""After which curves are dashed, as colours come again."""
+"""Colours of curves; further curves are dashed."""
 FIRST = 100
-"""Where the picture shows episodes before learning, as its steps are logarithmic."""
+"""Place of episodes before learning on the logarithmic axis of steps."""
 GAINING = ("resident", "lookahead", "rollouts", "clone", "ppo", "clone-ppo")
-"""Rules and learners that play at all rates; choosing by load alone is far below."""
+"""Rules and learners that play at all rates, but for the load rule, which is far below."""
 
 
 def main() -> None:
@@ -34,11 +34,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join(PICTURES))
     for name in parser.parse_args().names or PICTURES:
         file, picture, draw = PICTURES[name]
-        draw(load_rows(RESULTS / file)).savefig(RESULTS / picture, dpi=DPI)
+        draw(load_rows(file)).savefig(RESULTS / picture, dpi=DPI)
 
 
 def draw_learning(rows: Sequence[Row]) -> Figure:
-    """A panel for each problem: mean sampled latency over the least that any run found."""
+    """Mean sampled latency over the lowest of all runs, a panel for each problem."""
     figure = Figure(figsize=(11, 9), layout="constrained")
     panels = figure.subplots(3, 3, sharex=True)
     names = [agent for (agent,) in group_by(rows, "arm")]
@@ -66,7 +66,7 @@ def draw_learning(rows: Sequence[Row]) -> Figure:
 
 
 def draw_stock(rows: Sequence[Row]) -> Figure:
-    """A panel for each of HSDAG's models: speed-ups of policies as they learn."""
+    """Speed-ups of policies as they learn, a panel for each of HSDAG's models."""
     shown = stock.select(rows, stock.UNLIMITED, stock.MODELS)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     panels = figure.subplots(1, 3)
@@ -116,7 +116,7 @@ def draw_measured(rows: Sequence[Row]) -> Figure:
 
 
 def draw_twin(rows: Sequence[Row]) -> Figure:
-    """A panel for each network: what learners find from scratch and after the simulation."""
+    """Speed-ups of learners from scratch and after simulation, a panel for each network."""
     runs = [row | row["kwargs"] for row in rows if row["kwargs"]["arm"] in twin.ARMS]
     panels = group_by(runs, "model")
     figure = Figure(figsize=(1.2 + 4.4 * len(panels), 3.8), layout="constrained")
@@ -167,7 +167,7 @@ def draw_throughput(rows: Sequence[Row]) -> Figure:
 
 
 def draw_online(rows: Sequence[Row]) -> Figure:
-    """What policies gain over the shortest completion, by the rate."""
+    """Gains of policies over the shortest completion, by rate."""
     runs = group_by([row for row in online.read_simulated(rows) if row["sees"]], "agent", "rate")
     rates = sorted({rate for _, rate in runs})
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
@@ -195,7 +195,7 @@ PICTURES: dict[str, tuple[str, str, Callable[[Sequence[Row]], Figure]]] = {
     "throughput": ("throughput-measured-rows.jsonl", "throughput.png", draw_throughput),
     "online": ("online/requests.jsonl", "online/gains.png", draw_online),
 }
-"""Name -> rows, the picture and what draws it, in ``docs/results``."""
+"""Name -> its rows and file in ``docs/results``, and the function that draws it."""
 
 
 if __name__ == "__main__":

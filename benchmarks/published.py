@@ -2,9 +2,9 @@
 
     python benchmarks/published.py --rows FILE
 
-Every arm runs for 500 evaluations. All placements are repaired. A score is the best latency known
-over the best of a run; differences to hill climbing are over runs of the same problem and seed,
-with bootstrap intervals.
+Every arm runs for 500 evaluations, and all placements are repaired. A score is the best known
+latency over the best of a run. Differences to hill climbing are over runs of the same problem and
+seed, with bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from placement_gym.bench.run import AgentSpec
 from placement_gym.graph.families.problems import make_problem
 
 EVALUATIONS, FLOOR = 500, "hill-climb"
-"""Of a run, and what arms are compared with."""
 CLASSIC = ("greedy", "heft", "critical-path", "random-blocks", "hill-climb", "search")
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag", "graph-groups")
 PUBLISHED = ("rnn", "hdp", "post", "placeto", "gdp", "hsdag")
-"""Those with a form that is the paper's and can be run here; DOPPLER's takes 4,000 episodes."""
+"""Agents that run here in the paper's form; DOPPLER's takes 4,000 episodes."""
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in (*CLASSIC, *LEARNED)},
     **{f"{name}, paper": AgentSpec(name, {"preset": "paper"}) for name in PUBLISHED},
     "hill-climb, quick": AgentSpec("hill-climb", {"start": "quick"}),
 }
-"""Agents by the label of their runs: as they are, and in the paper's form."""
 OF_HSDAG = "Duan 2024"
-"""First author and year of HSDAG's paper, as lines of ``published.csv`` have them."""
+"""HSDAG's paper in ``published.csv``."""
 PROBLEMS = (
     "recurrent-53-seed10005",
     "series-parallel-46-seed10021",
@@ -41,7 +39,7 @@ PROBLEMS = (
     "attention-109-seed10013",
     "attention-82-seed10035",
 )
-"""Family, size and seed of graphs with list or event schedules, limits, and three devices or more,
+"""Family, size and seed of graphs with list or event schedules, limits and at least three devices,
 on which the best heuristic is at least 5 % behind a search."""
 
 
@@ -56,7 +54,7 @@ def run(seed: int, problem: str, arm: str, budget: int) -> Row:
 
 
 def list_arms(rows: Sequence[Row]) -> list[Row]:
-    """The arms, best first, and how far each is ahead of hill climbing."""
+    """The arms, the best first, and how far each is ahead of hill climbing."""
     best = {
         problem: min(min(row["latency_ms"], row["best_known_ms"] or np.inf) for row in mine)
         for (problem,), mine in group_by(rows, "problem").items()
@@ -74,7 +72,7 @@ def list_arms(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_claims(lines: Sequence[Row]) -> list[Row]:
-    """What papers claim in words, other than latencies, and what is found here."""
+    """Claims of papers other than latencies, and our values."""
     return [
         {
             "paper": line["paper"],
@@ -89,7 +87,6 @@ def list_claims(lines: Sequence[Row]) -> list[Row]:
 
 
 TABLES: Tables = {"evaluations": list_arms}
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Distance of each release's classic placers to the best known latencies.
 
-python benchmarks/releases.py     # adds the rows of this version; figures.py writes their table
+python benchmarks/releases.py     # adds the rows of this version
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ MODELS = {f"${{DNN_PARTITIONING}}/latency-inputs/{name}.json": name for name in 
 
 
 def main() -> None:
-    """Run all agents, and add their rows, which name the model as the page does."""
     make_parser(__doc__).parse_args()
     os.environ["DNN_PARTITIONING"] = str(PARTITIONING)
     study = Study(env=SIMULATED, env_kwargs=SETTING, models=[*MODELS], devices=[DEVICES],
@@ -53,7 +52,7 @@ def main() -> None:
 
 
 def write_table(rows: Sequence[Row]) -> str:
-    """For each release a line an agent, with the mean gap in % on every problem."""
+    """The mean gap in % on every problem, a line for each release and agent."""
     asked = [[SIMULATED, SETTING, model, DEVICES] for model in MODELS]
     values = [value for value in load_values(VALUES) if value.problem in asked]
     known = {MODELS[value.problem[2]]: value.latency_ms for value in values}

@@ -1,9 +1,9 @@
-"""The simulator's speed: by size of the graph, and within a step.
+"""The speed of the simulator by size of the graph, and of steps of environments.
 
     python benchmarks/simulator.py
     python benchmarks/simulator.py --largest 0    # steps alone
 
-Times are of the CPU, the shortest of several rounds, in which what is compared takes turns.
+Prints the shortest CPU times of several rounds, in which what is compared takes turns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNIT_FORMS: dict[str, dict[str, Any]] = {
 """Observations by unit."""
 UNIT_ENVS, UNIT_ROUNDS = 16, 20
 ACTIONS, NUM_ENVS, ROUNDS = 16, 256, 300
-"""Steps of a turn: so few that many turns pass without an interruption; and rounds of turns."""
+"""Steps of a turn, so few that many turns are not interrupted, and rounds."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def time_operators(n: int) -> dict[str, str]:
-    """Time an operator of a layered graph of 1.6 edges an operator, and of a chain to extract."""
+    """Time an operator of a layered graph with 1.6 edges an operator, and of a chain to extract."""
     graph, devices = synthetic(f"synthetic-layered-{n}"), parse_devices("cpu+dgpu")
     units, costs = group(graph, "op"), analytic(graph, devices)
     problem = Problem(units, devices, costs.units_supported(units))
@@ -86,7 +86,7 @@ def time_operators(n: int) -> dict[str, str]:
 
 
 def chain(n_operators: int) -> ov.Model:
-    """Additions, each to the result of the one before and to a constant."""
+    """A chain of additions of a constant."""
     first = last = ops.parameter([1, 8], np.float32)
     for _ in range(n_operators):
         last = ops.add(last, np.float32(1.0))
@@ -94,7 +94,6 @@ def chain(n_operators: int) -> ov.Model:
 
 
 def time_steps() -> Iterator[dict[str, str]]:
-    """Time an evaluation, and steps of environments."""
     env, per_unit = make_env(**STEP), PerUnitEnv(make_env(**STEP))
     vector: Any = gym.make_vec("DevicePlacementSim-v0", num_envs=NUM_ENVS, **STEP)
     for one in (env, per_unit, vector):
@@ -118,7 +117,7 @@ def time_steps() -> Iterator[dict[str, str]]:
 
 
 def time_units() -> Iterator[dict[str, str]]:
-    """Time episodes of one unit a step, of one environment and of several at once."""
+    """Time episodes of one unit a step, in one environment and in several at once."""
     for form, options in UNIT_FORMS.items():
         kwargs = {"model": "inception", "devices": "hsdag-paper"} | options
         one: Any = gym.make(BY_UNIT, **kwargs).unwrapped
@@ -152,7 +151,7 @@ def call_on_each(function: Callable[[Any], object], items: Sequence[Any]) -> Cal
 
 
 def time_best_us(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float]:
-    """Run arms in turns after a warm-up; returns the shortest microseconds of each."""
+    """Run arms in turns after a warm-up; return the shortest time of each in microseconds."""
     best = [float("inf")] * len(arms)
     for arm in arms:
         arm()

@@ -2,8 +2,8 @@
 
     python benchmarks/stock.py --rows rows.jsonl
 
-Settings were chosen on the problems of ``VALIDATION``. Seconds are of this process and of learning
-alone: episodes that are played in between are neither timed nor counted.
+Settings were chosen on the problems of ``VALIDATION``. CPU seconds are of learning alone: episodes
+played in between are neither timed nor counted.
 """
 
 from __future__ import annotations
@@ -54,22 +54,25 @@ from placement_gym.envs import DevicePlacementEnv, placement_env
 
 BY_UNIT = "DevicePlacementPerUnitSim-v0"
 MAX_GIVEN = 5
-"""Arguments that a line of a page has room for."""
+"""Arguments that fit a line of a page."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """An algorithm of Stable-Baselines3 or sb3-contrib; settings that are not named are its own."""
+    """An algorithm of Stable-Baselines3 or sb3-contrib, by default with its own settings.
+
+    Attributes:
+        steps: At least; a training ends with a whole rollout.
+        elsewhere: Whether it learns on other models than it plays.
+    """
 
     algorithm: str
     steps: int
-    """At least: a training ends with a whole rollout."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     n_envs: int = 8
     env: str = BY_UNIT
     policy: str = "MlpPolicy"
     elsewhere: bool = False
-    """Whether it learns on the two other models, and plays one that it has not seen."""
 
     def make(self, envs: DummyVecEnv, seed: int) -> BaseAlgorithm:
         package = stable_baselines3 if hasattr(stable_baselines3, self.algorithm) else sb3_contrib
@@ -105,11 +108,10 @@ TRAININGS = {
         policy="MlpLstmPolicy",
     ),
 }
-"""Arm -> its training."""
 ZERO_SHOT = {
     f"{name}, other models": replace(TRAININGS[name], elsewhere=True) for name in ("A2C", "PPO")
 }
-"""Policies that play a model without having seen it."""
+"""Policies that play a model that they have not seen."""
 LONG_SETTINGS = {
     "n_steps": 256,
     "batch_size": 256,
@@ -117,7 +119,7 @@ LONG_SETTINGS = {
     "gamma": 1.0,
     "gae_lambda": 1.0,
 }
-"""Where a step's gain is seen many units later; chosen on one graph of validation."""
+"""For gains that show many units later; chosen on one graph of validation."""
 LIMITED = {"MaskablePPO, limits": Training("MaskablePPO", 20_480, LONG_SETTINGS)}
 PARALLEL = {
     "PPO, parallel": Training("PPO", 20_480, LONG_SETTINGS),
@@ -125,11 +127,11 @@ PARALLEL = {
 }
 LEARNED = TRAININGS | ZERO_SHOT | LIMITED | PARALLEL
 PLACEMENTS = 4_032
-"""Evaluations of agents that search or learn, as of the training all at once."""
+"""Evaluations of other agents, as of the training all at once."""
 MARKS = (0, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
-"""Steps after which a policy plays an episode, besides the end; at the first it is untrained."""
+"""Steps after which a policy plays an episode, as it also does at the end."""
 ROUNDED = 1 - 1e-9
-"""Ratios from which on two latencies are the same."""
+"""Smallest ratio of equal latencies."""
 FLOOR, PROVEN = "greedy", "min-cut"
 RULES = (FLOOR, "heft")
 MODELS = ("resnet", "bert-8", "inception")
@@ -137,13 +139,13 @@ VALIDATION = tuple(
     f"family-{family}-seed1"
     for family in ("layered-60", "attention-80", "branching-80", "recurrent-60")
 )
-"""Problems of which settings were chosen."""
+"""Problems on which settings were chosen."""
 LARGE = ("family-layered-700-seed1", "family-attention-1000-seed1")
 SETS = {"of validation": VALIDATION, "of HSDAG": MODELS, "large": LARGE}
 
 
 def limit(share: float, *gpus: str) -> list[dict[str, Any]]:
-    """A CPU, and GPUs that hold a share of the weights each."""
+    """A CPU, and GPUs that each hold a share of the weights."""
     return [{"name": "CPU"}, *({"name": name, "weight_share": share} for name in gpus)]
 
 
@@ -160,7 +162,7 @@ CELLS: dict[str, Row] = {
 
 
 def list_jobs() -> list[Row]:
-    """The runs of the page, those of a seed together: one that is stopped has run all arms."""
+    """The runs of the page, seed by seed: an interrupted benchmark has run all arms."""
     base = {"cell": [UNLIMITED], "model": MODELS}
     jobs = [*combine(**base, arm=(*RULES, PROVEN), seed=[0])]
     jobs += combine(**base, arm=(*TRAININGS, "hsdag", "placeto", *ZERO_SHOT), seed=range(5))
@@ -176,7 +178,7 @@ def list_jobs() -> list[Row]:
 
 
 def run(cell: str, model: str, arm: str, seed: int) -> Row:
-    """Let an arm learn or search, and place; the columns of its row."""
+    """Let an arm learn or search, and place; return the columns of its row."""
     if arm in LEARNED:
         return learn(LEARNED[arm], model, CELLS[cell], seed)
     env, agent = make_env(model, observe_graph=False, **CELLS[cell]), AgentSpec(arm)
@@ -221,8 +223,7 @@ class Player(BaseCallback):
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__()
         self.env, self.played_s = env, 0.0
-        self.greedy: list[tuple[int, float]] = []
-        """Steps, and the speed-up over the best single device after them."""
+        self.greedy: list[tuple[int, float]] = []  # steps, speed-up over the best single device
 
     def _on_step(self) -> bool:
         return True
@@ -254,7 +255,7 @@ def find_single_ms(env: DevicePlacementEnv) -> float:
 
 
 def read_speedups(rows: Sequence[Row]) -> list[Row]:
-    """Rows with speed-ups: of the last and the first episode, and of the fastest placement."""
+    """Add speed-ups of the last and the first episode, and of the fastest placement."""
     return [
         row
         | {
@@ -273,7 +274,7 @@ def average(key: str, rows: Sequence[Row]) -> list[float]:
 
 
 def list_models(rows: Sequence[Row]) -> list[Row]:
-    """What each arm reached on HSDAG's models, with 95 % intervals over seeds."""
+    """Speed-ups of each arm on HSDAG's models, with 95 % intervals over seeds."""
 
     def name_steps(mine: list[Row]) -> str:
         return f"{LEARNED[arm].steps:,}" if (arm := mine[0]["arm"]) in LEARNED else ""
@@ -295,18 +296,16 @@ def list_models(rows: Sequence[Row]) -> list[Row]:
 
 
 def list_limits(rows: Sequence[Row]) -> list[Row]:
-    """Policies where devices hold a part of the weights, or work in parallel, and rules."""
+    """Speed-ups of policies and rules where devices have limits or work in parallel."""
     sets = {model: name for name, models in SETS.items() for model in models}
     ruled = {(row["cell"], row["model"], row["arm"]): row["greedy"][-1][1]
              for row in rows if row["arm"] in RULES}  # fmt: skip
     order = [(name, cell, arm) for name in SETS for cell in CELLS for arm in LIMITED | PARALLEL]
-    runs = [
-        row
-        | {"set": sets[row["model"]]}
-        | {rule: ruled[row["cell"], row["model"], rule] for rule in RULES}
-        for row in read_speedups([row for row in rows if row["arm"] in LIMITED | PARALLEL])
-    ]
-    runs = [run | {"share": run["final"] / run[FLOOR]} for run in runs]
+    runs = []
+    for row in read_speedups([row for row in rows if row["arm"] in LIMITED | PARALLEL]):
+        by_rule = {rule: ruled[row["cell"], row["model"], rule] for rule in RULES}
+        share = row["final"] / by_rule[FLOOR]
+        runs.append(row | by_rule | {"set": sets[row["model"]], "share": share})
     runs.sort(key=lambda run: order.index((run["set"], run["cell"], run["arm"])))
     mean = partial(number, form=".3f", of=stats.gmean)
     columns: dict[str, Describe] = {
@@ -328,7 +327,6 @@ def select(rows: Sequence[Row], cell: str, models: Sequence[str]) -> list[Row]:
 
 
 TABLES: Tables = {"models": list_models, "limits": list_limits}
-"""Name -> the table on the page."""
 
 
 def write_programs(part: str) -> str:

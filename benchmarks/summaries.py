@@ -1,4 +1,4 @@
-"""Tables of rows, means and their intervals."""
+"""Tables of rows, and means with their intervals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from placement_gym.base import FloatArray, IntArray
 Describe = Callable[[list[Row]], object]
 """Text or number for the rows of a group."""
 Columns = Mapping[str, Describe]
-"""Headers of a table, and what stands below them."""
+"""Header of a column -> its cells."""
 Tables = Mapping[str, Callable[[Sequence[Row]], list[Row]]]
-"""Name -> a table of rows, as its lines."""
+"""Name of a table on a page -> its lines, from rows."""
 Parts = Sequence[Sequence[float] | FloatArray]
 """The values of each problem's runs."""
 Interval = tuple[float, float]
-"""Its lower and its upper end."""
+"""Lower and upper end."""
 N_RESAMPLES = 2000
 
 
@@ -31,14 +31,14 @@ def print_table(lines: Iterable[Row]) -> None:
 
 
 def make_table(lines: Iterable[Iterable[object]], *header: str, numbers: int = 0) -> str:
-    """A table in Markdown; so many of its last columns are to the right."""
+    """A table in Markdown; the last ``numbers`` columns are aligned to the right."""
     rule = ["---"] * (len(header) - numbers) + ["---:"] * numbers
     rows = (header, rule, *lines)
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
 def tabulate(rows: Iterable[Row], keys: Sequence[str], columns: Columns) -> list[Row]:
-    """A line for each group of rows with equal values of some keys: what columns say of them."""
+    """A line for each group of rows with equal values of some keys."""
     return [
         {name: describe(mine) for name, describe in columns.items()}
         for mine in group_by(rows, *keys).values()
@@ -46,7 +46,7 @@ def tabulate(rows: Iterable[Row], keys: Sequence[str], columns: Columns) -> list
 
 
 def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by their values of some keys, in the order in which these are first met."""
+    """Group rows by their values of some keys; groups and rows stay in order."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -54,12 +54,12 @@ def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]
 
 
 def pivot(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, Describe]:
-    """A column for each value of a key: what ``describe`` says of the rows that have it, if any."""
+    """A column for each value of a key, which describes the rows with it."""
     return {str(value): only(describe, key, value) for (value,) in group_by(rows, key)}
 
 
 def only(describe: Describe, key: str, value: object) -> Describe:
-    """What ``describe`` says of the rows with a value of a key, nothing if there are none."""
+    """Describe only the rows with a value of a key, if there are any."""
 
     def describe_those(rows: list[Row]) -> object:
         mine = [row for row in rows if row[key] == value]
@@ -73,7 +73,7 @@ def first(key: str, form: str = "{}") -> Describe:
 
 
 def number(key: str, form: str, of: Callable[[Any], float] = np.mean) -> Describe:
-    """One number for the values of a key, their mean unless another one is named."""
+    """The mean of the values of a key, or another statistic."""
     return lambda rows: format(of([row[key] for row in rows]), form)
 
 
@@ -83,7 +83,7 @@ def interval(key: str, digits: int = 3) -> Describe:
 
 
 def span(values: Sequence[float], form: str) -> str:
-    """The least and the greatest value; one if they read the same."""
+    """The lowest and the highest value, or one if they have the same digits."""
     least, most = format(min(values), form), format(max(values), form)
     return least if least == most else f"{least} to {most}"
 
@@ -100,9 +100,8 @@ def describe_mean(values: Sequence[float], digits: int = 3) -> str:
 def compare_arms(rows: Iterable[Row], floor: str, columns: Columns) -> list[Row]:
     """A line for each arm, the best first: its score, and points above the floor's, run by run.
 
-    Rows have the ``score`` of a run of an ``arm`` on a ``problem`` with a ``seed``. Of the two
-    intervals of 95 % the first is of these runs; for the second problems are drawn, too, and then
-    their runs.
+    Rows have the ``score`` of a run of an ``arm`` on a ``problem`` with a ``seed``. The first 95 %
+    interval is of these runs; for the second, problems and then their runs are drawn.
     """
     arms = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
     above, drawn_too = f"above {floor} (95 %)", "problems drawn, too"
@@ -143,8 +142,8 @@ def find_interval_over_problems(
 ) -> Interval:
     """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs.
 
-    Others, of the same problems, are drawn independently and taken off; ``together`` draws a run
-    for all problems at once, as one training that plays all.
+    ``others``, of the same problems, are drawn independently and subtracted. ``together`` draws a
+    run for all problems at once, such as a training that plays all.
     """
     rng = np.random.default_rng(0)
     chosen = rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
@@ -158,7 +157,7 @@ def find_interval_over_problems(
 def draw_means(
     parts: Parts, chosen: IntArray, together: bool, rng: np.random.Generator
 ) -> FloatArray:
-    """The mean of as many runs as a problem has, drawn with replacement, for each chosen one."""
+    """The mean of each chosen problem's runs, drawn with replacement."""
     lengths = np.array([len(part) for part in parts])
     is_run = np.arange(lengths.max()) < lengths[:, None]
     values = np.zeros(is_run.shape)

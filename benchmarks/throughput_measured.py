@@ -4,8 +4,8 @@
     python benchmarks/throughput_measured.py --rows rows.jsonl --only model=resnet
 
 The split is the exact contiguous one of a quick profile. Arms are compiled three times and timed in
-turns; adds a row for each arm. Rates of tables are medians of compilations and windows; ± is half
-of the 95 % interval of a median ratio.
+turns; each gets a row. Rates are medians over compilations and windows; ± is half of the 95 %
+interval of a median ratio.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from placement_gym.solvers.pipelines import exact_pipeline
 
 PAIR = PRESETS["cpu-testbed-pair"]
 BOTH_CORES = replace(PAIR[0], threads=2, properties={"NUM_STREAMS": 2})
-"""The first device with both cores, each a stream."""
+"""The first device with a stream on each core."""
 BEST = "one device, two streams"
-"""The rival of a split."""
+"""The arm that a split has to beat."""
 N_COMPILATIONS, N_ROUNDS, WINDOW = 3, 6, 8
 """Compilations of each arm, windows of each compilation, and results of a window."""
 MODELS = {"resnet": None, "gpt": "chat-16-8", "resnet:2+bert-8": None}
-"""Models, several at once with a +, and the scenario of one with state."""
+"""Model, or several joined by ``+`` -> scenario."""
 
 
 def list_jobs() -> Iterator[Row]:
@@ -113,10 +113,7 @@ def place_whole_models(worker: Worker) -> IntArray:
 
 
 def time_in_turns(arms: Sequence[InFlight]) -> FloatArray:
-    """(n_arms, N_ROUNDS, 2) ms a result, and cores that were busy, in alternating order.
-
-    What others do on the machine slows all arms alike; cores show whether devices overlapped.
-    """
+    """(n_arms, N_ROUNDS, 2) ms a result, and busy cores, which show whether devices overlap."""
     samples = np.empty((len(arms), N_ROUNDS, 2))
     for round_ in range(N_ROUNDS):
         for index in range(len(arms)) if round_ % 2 == 0 else reversed(range(len(arms))):
@@ -151,7 +148,7 @@ def ratio(reference: FloatArray, candidate: FloatArray) -> float:
 
 
 def noise(reference: FloatArray, candidate: FloatArray) -> float:
-    """Half-width of its 95 % interval, by resampling the rounds."""
+    """Half-width of the 95 % interval of ``ratio``, by resampling rounds."""
     ratios = (reference / candidate).ravel()
     drawn = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
@@ -159,7 +156,6 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
 
 
 def list_rates(model: str, rows: Sequence[Row]) -> list[Row]:
-    """Requests a second of each arm of a model."""
     return [
         {
             model: row["arm"],
@@ -174,12 +170,11 @@ def list_rates(model: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def describe_ratio(ratio: float, noise: float) -> str:
-    """A ratio with its interval; an arm's to itself has none."""
+    """A ratio with its interval; that of an arm to itself has none."""
     return f"{ratio:.2f} ± {noise:.2f}" if noise else f"{ratio:.2f}"
 
 
 TABLES: Tables = {model: partial(list_rates, model) for model in MODELS}
-"""Model -> the table."""
 
 
 if __name__ == "__main__":

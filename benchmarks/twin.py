@@ -1,10 +1,10 @@
-"""Learners on OpenVINO itself: from scratch, and after training in the twin of its profile.
+"""Learners on OpenVINO: from scratch, and after training in a simulation of its profile.
 
-    python benchmarks/twin.py --out results/twin                    # continues where it was stopped
+    python benchmarks/twin.py --out results/twin
     python benchmarks/twin.py --out results/twin --models resnet --seeds 1
 
-After the twin a learner's answer is measured first, then it learns on. At a budget of one that
-answer is all.
+After the simulation a learner's answer is measured, which is all at a budget of one; then it
+continues to learn. A second call continues where the first was stopped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def plan_study(env: str, budget: int, models: Sequence[str], seeds: int) -> Study:
-    """The study of an environment's learners; one placement is no training from scratch."""
+    """The study of an environment's learners; a budget of one has no training from scratch."""
     arms = ARMS if budget > 1 else (TWIN,)
     return Study(
         env=env,
@@ -68,7 +68,7 @@ def plan_study(env: str, budget: int, models: Sequence[str], seeds: int) -> Stud
 
 
 class Learner:
-    """A learner of ``LEARNERS`` as comparisons run it, in one of ``ARMS``."""
+    """One of ``LEARNERS`` in one of ``ARMS``, as an agent."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, agent: str, arm: str) -> None:
         self.env, self.arm = env, arm
@@ -78,7 +78,7 @@ class Learner:
             self.model.learn(self.steps_per_placement * IN_TWIN)
 
     def learn(self, total_timesteps: int) -> None:
-        """Learn from so many measured placements, the first of which is the twin's answer."""
+        """Learn from measured placements, the first of which is the answer of the simulation."""
         if self.arm != SCRATCH:
             play_episode(self.env, self.model)
             total_timesteps -= 1
@@ -90,7 +90,7 @@ class Learner:
 
 
 def simulate(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Make the twin of an environment; it places unit by unit where that one does."""
+    """Make the twin of an environment, unit by unit if that one is."""
     if not isinstance(env.unwrapped, PerUnitEnv):
         return make_twin(env)
     assert env.spec is not None
@@ -99,7 +99,6 @@ def simulate(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
 
 
 def make_learner(agent: str, env: gym.Env[Any, Any], seed: int) -> Any:
-    """Make an algorithm of Stable-Baselines3, or an agent of this project."""
     if agent == "ppo":
         return ppo(env, seed)
     if agent == "a2c":
@@ -124,7 +123,6 @@ def list_arms(rows: Sequence[Row]) -> list[Row]:
 
 
 TABLES: Tables = {"arms": list_arms}
-"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import floors
 import measured_tables
 import numpy as np
 import stream
-from common import RESULTS, Row, load_rows
+from common import Row, load_rows
 from online_trainings import LEARNERS
 from summaries import Interval, find_interval_over_problems
 
@@ -30,13 +30,12 @@ Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
 HEADER = ("budget", "problems", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
-"""Learned arms that are trained policies and not, or not only, agents by name."""
+"""Learned arms that are no agents, or also trained policies."""
 LISTS = ("random weights", "HEFT", "random blocks", "earliest finish", "lookahead")
-"""Arms of the stream that are agents under other names, and list schedules that learned nothing."""
+"""Arms of the stream that are agents under other names, or list schedules without learning."""
 
 
 def of_runs(rows: Iterable[Row], **values: object) -> Iterator[Run]:
-    """Those with some values, as of a budget."""
     for row in rows:
         if values.items() <= row.items():
             yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
@@ -55,7 +54,7 @@ def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
 
 
 def of_floors(unit: str, amount: float, rows: Sequence[Row]) -> Iterator[Run]:
-    """The best within evaluations or seconds, of rows that had this budget, over the best known."""
+    """The best within a budget of evaluations or seconds, over the best known."""
     known = floors.find_best_known(rows)
     for row in rows:
         if amount in row[unit] and not row["model"].startswith(floors.GENERATED):
@@ -65,13 +64,13 @@ def of_floors(unit: str, amount: float, rows: Sequence[Row]) -> Iterator[Run]:
 
 
 def of_measured(rows: Sequence[Row]) -> Iterator[Run]:
-    """Two devices, measured: the latency in units of that of the best single device."""
+    """The latency on two devices over that of the best single device."""
     for row in measured_tables.select(rows, measured_tables.TWO):
         yield row["arm"], row["model"], row["seed"], 1.0 / row["speedup_vs_best_single"]
 
 
 def of_stream(within: str, rows: Sequence[Row]) -> Iterator[Run]:
-    """The best answer after a time of the processor, over the best of all arms at any time."""
+    """The best answer within a CPU time, over the best of all arms at any time."""
     for run in stream.score_times(rows):
         if run["after"] == within:
             yield run["arm"], str(run["problem"]), 0, 1.0 / run["score"] if run["score"] else None
@@ -92,12 +91,12 @@ class Question:
     Attributes:
         problems: The problems, in words.
         budget: What every arm may use.
-        page: Where its numbers are.
-        rows: The files, with a space between two.
-        read: Makes runs of rows.
+        page: The page with its numbers.
+        rows: Files, separated by spaces.
+        read: Makes runs from rows.
         arms: Arms that count besides agents.
-        together: Whether a seed is one training, which plays all problems.
-        known: Whether latencies are over the best known ones, not over the best of these runs.
+        together: Whether a seed is a training that plays all problems.
+        known: Whether latencies are relative to the best known, not to the best of these runs.
     """
 
     problems: str
@@ -111,7 +110,7 @@ class Question:
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
-        rows = [row for file in self.rows.split() for row in load_rows(RESULTS / file)]
+        rows = load_rows(*self.rows.split())
         runs = [run for run in self.read(rows) if self.counts(run[0])]
         best: dict[str, float] = {}
         for _, problem, _, ms in runs:
@@ -123,7 +122,7 @@ class Question:
         return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
 
     def counts(self, arm: str) -> bool:
-        """Return whether an arm can still be run: it is an agent's, or a named other one."""
+        """Return whether an arm is an agent that can still be run, or one of ``arms``."""
         return first_word(arm) in AGENTS or arm in self.arms or first_word(arm) in POLICIES
 
 
@@ -157,7 +156,7 @@ QUESTIONS = (
       for rate in (0.6, 1.0)),
 )  # fmt: skip
 MOST_NAMED = 3
-"""Arms that are level with the best one and named; more are counted."""
+"""Largest number of arms level with the best one that are named."""
 
 
 @cache
@@ -192,7 +191,7 @@ def name_few(arms: Sequence[str]) -> str:
 
 
 def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
-    """The best learned arm, and how many points it is behind the best one, in an interval."""
+    """The best learned arm, and the interval of its points behind the best one."""
     if not arm:
         return "none ran"
     text = f"{code(arm)} {mean(scores[arm]):.3f}"

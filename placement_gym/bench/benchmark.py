@@ -22,11 +22,11 @@ class BenchmarkTask:
     """A problem of a study.
 
     Attributes:
-        task: A run of it.
+        task: One of its runs.
         seeds: The study's seeds of each agent.
-        role: ``"test"``, ``"validation"`` or ``"train"``; the study's averages are over the first.
+        role: ``"test"``, ``"validation"`` or ``"train"``; reports average over test problems.
         known: Its best known latency and placement; None if it is measured, or not one of the
-            package. Where ``known.trivial``, a single device is as fast: averages leave it out.
+            package. Averages leave it out if ``known.trivial``: a single device is as fast.
     """
 
     task: Task
@@ -65,7 +65,7 @@ class BenchmarkTask:
         return env
 
     def score(self, info: Mapping[str, Any]) -> float:
-        """Best known latency / latency of an ``info``: 1 is as good as the best, infeasible 0.
+        """Best known latency / latency of an ``info``: 1 is the best known, 0 infeasible.
 
         Raises:
             UserError: The problem is measured, or not one of the package.
@@ -89,17 +89,17 @@ def benchmark(study: str | Path) -> list[BenchmarkTask]:
             print(task.name, task.score(info))
 
     Args:
-        study: Name of a study of the package, or a study's file; see ``Study.load``.
+        study: Name of a study of the package, or its file; see ``Study.load``.
 
     Returns:
-        Each problem once, in the study's order. A problem is not made before its ``env()`` is.
+        Each problem once, in the study's order; ``env()`` makes it.
 
     Raises:
         UserError: There is no such study, or it is not valid.
     """
-    read = Study.load(study)
-    seeds, once = tuple(read.all_seeds), replace(read, agents=read.agents[:1], seeds=1)
-    role_of = once.role_of
+    whole = Study.load(study)
+    once = replace(whole, agents=whole.agents[:1], seeds=1)
+    seeds, role_of = tuple(whole.all_seeds), once.role_of
     known = {json.dumps(value.problem, sort_keys=True): value for value in load_values(VALUES)}
     return [
         BenchmarkTask(task, seeds, role_of[task.problem], known.get(task.problem))

@@ -74,15 +74,13 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. Runs with different seeds share no measurement.
-    ``out`` gets ``results.jsonl`` (a line for each run, appended as it ends), ``comparison.json``,
-    ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
-    and a picture; ``references.json`` with the bound, where one was computed.
+    Every device alone is in the table. Runs with different seeds share no measurement. ``out`` gets
+    ``results.jsonl`` (a line as each run ends), ``comparison.json``, ``table.md``,
+    ``comparison.png``, ``best-so-far.png``, each run's placement as a file and a picture, and
+    ``references.json`` if a bound was computed.
 
-    A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
-    runs, runs on a model or costs that have changed, runs that another machine or version of
-    OpenVINO measured, and runs of agents that are objects in memory are done again and replace
-    their rows.
+    An interrupted comparison continues: runs in ``out`` are not repeated, unless they failed, the
+    model, costs, machine or version of OpenVINO has changed, or the agent is an object in memory.
 
     Args:
         model: As for ``gym.make``.
@@ -101,17 +99,16 @@ def compare(
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
-        ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``kept`` (what ``out`` holds), ``resumed`` (runs that ``out`` held before),
-        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
-        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
+        ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or ``""``), ``kept``
+        (what ``out`` holds), ``resumed`` (how many runs were in ``out``), ``replaced`` (which rows
+        were replaced, or ``""``) and ``rows``, whose measured latencies are corrected for drift.
 
     Raises:
-        UserError: An argument is wrong; nothing has run then.
+        UserError: An argument is wrong; nothing has run.
     """
     folder = make_output_folder(out)
     devices, reason = choose_devices(env_id, devices)
-    # Rows must say what was run wherever they are read: paths and objects become portable.
+    # Rows state arguments that any process can use: paths and objects become portable.
     kwargs = make_portable({"model": model, "devices": devices, **(env_kwargs or {})}, folder)
     with BenchEnvs() as envs:
         if not quiet:
@@ -124,8 +121,7 @@ def compare(
         tasks = list_tasks(study)
         labels = {task.key: study.label(vars(task)) for task in tasks}
         factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
-        # Rows that another model, machine or version made would be compared with new ones: they are
-        # replaced, and the document says so.
+        # Rows of another model, machine or version cannot be compared with new ones.
         runs = load_runs(folder)
         kept = {row["key"]: row for row in runs if row["key"] in labels}
         stale = find_stale(bench_env, kept.values(), factories)
@@ -167,7 +163,7 @@ def compare(
 
 
 def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
-    """The devices to compare on, and why they are not the machine's own."""
+    """Choose the devices, with a note if they are not the machine's own."""
     if not is_measured(env_id) or devices is not None:
         return devices, []
     import openvino as ov
@@ -179,10 +175,7 @@ def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
 def open_env_to_split(
     envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
 ) -> tuple[BenchEnv, dict[str, Any], list[str]]:
-    """Make the environment, with finer units if the default ones are too few to split.
-
-    Returns it with its arguments and notes for the reader.
-    """
+    """Make the environment, with finer units if there are few; return its arguments and notes."""
     # Rules may name several devices for parts of one unit, and a profile needs several placements:
     # units are counted without either.
     strict = {
@@ -213,7 +206,6 @@ def open_env_to_split(
 
 
 def choose_agents(agents: Sequence[Any] | None, measured: bool) -> list[AgentSpec]:
-    """The agents to run besides single devices; ``UserError`` if one is not as it should be."""
     if agents is None:
         agents = [*(ENGINE_AGENTS if measured else ()), *SEARCH_AGENTS]
     specs = [spec for spec in map(AgentSpec.from_value, agents) if spec.name != SINGLE_DEVICE]
@@ -230,7 +222,7 @@ def plan_study(
     budget: int,
     seeds: Sequence[int] | int,
 ) -> Study:
-    """The study that a comparison is: every device alone, then the agents."""
+    """Plan a study of one problem: every device alone, then the agents."""
     problem = bench_env.base.problem
     alone = [
         AgentSpec(SINGLE_DEVICE, {"device": name})
@@ -252,7 +244,7 @@ def plan_study(
 
 
 def list_tasks(study: Study) -> list[Task]:
-    """Single devices with the first seed, then every agent with every seed."""
+    """List single devices with the first seed, then every agent with every seed."""
     first = study.all_seeds[0]
     return [task for task in study.tasks() if task.agent != SINGLE_DEVICE or task.seed == first]
 
@@ -260,16 +252,13 @@ def list_tasks(study: Study) -> list[Task]:
 def find_stale(
     bench_env: BenchEnv, rows: Collection[Json], in_memory: Collection[str]
 ) -> dict[str, str]:
-    """Keys of the rows whose runs have to be done again, with the reason.
-
-    Rows cannot tell agents apart that are objects ``in_memory`` and have one name.
-    """
+    """Find the rows whose runs must be repeated: key -> reason."""
     origin, machine = bench_env.origin, (host(), versions().get("openvino"))
 
     def explain(row: Json) -> str:
         if row["error"]:
             return "Failed runs were done again."
-        if row["agent"] in in_memory:
+        if row["agent"] in in_memory:  # another object may have had this name
             return "Runs of agents that are objects in memory were done again."
         if any(row[name] != value for name, value in origin.items()):
             return "Runs of another version of the model, its costs or devices were replaced."
@@ -281,10 +270,7 @@ def find_stale(
 
 
 def summarize(envs: BenchEnvs, task: Task, rows: Sequence[Json], folder: Path) -> Document:
-    """The comparison of the runs that have ended as a JSON-able document.
-
-    ``task`` is one of theirs; the folder of the results keeps bounds.
-    """
+    """Summarize the runs that have ended; ``folder`` keeps their bounds."""
     bench_env, rows = envs.get(task.env, task.make_kwargs), correct_drift(rows)
     base, problem = bench_env.base, bench_env.base.problem
     found = load_known_latencies(rows, {task.problem: task}, folder, envs)
@@ -297,24 +283,22 @@ def summarize(envs: BenchEnvs, task: Task, rows: Sequence[Json], folder: Path) -
         *([TRIVIAL] if choose_score_reference(known, rows).trivial else []),
         *([DRIFT_NOTE] if bench_env.measured else []),
     ]
-    document: Document = to_plain(
-        {
-            "env": bench_env.env_id,
-            "env_kwargs": dict(bench_env.env_kwargs),
-            "model": problem.units.graph.model,
-            "devices": list(problem.device_names),
-            "n_units": problem.n_units,
-            "reference": problem.device_names[problem.reference_device],
-            "reference_ms": reference_ms,
-            "best_single_ms": known.best_single_ms,
-            "best_single_unlimited_ms": reference_ms / unlimited,
-            "optimum_ms": known.optimum_ms,
-            "bound_ms": known.bound_ms,
-            "best_known_ms": known.best_known_ms,
-            "noise": float(np.median(noise)) if noise else None,
-            "notes": notes,
-            "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),
-            "rows": rows,
-        }
-    )
-    return document
+    document = {
+        "env": bench_env.env_id,
+        "env_kwargs": dict(bench_env.env_kwargs),
+        "model": problem.units.graph.model,
+        "devices": list(problem.device_names),
+        "n_units": problem.n_units,
+        "reference": problem.device_names[problem.reference_device],
+        "reference_ms": reference_ms,
+        "best_single_ms": known.best_single_ms,
+        "best_single_unlimited_ms": reference_ms / unlimited,
+        "optimum_ms": known.optimum_ms,
+        "bound_ms": known.bound_ms,
+        "best_known_ms": known.best_known_ms,
+        "noise": float(np.median(noise)) if noise else None,
+        "notes": notes,
+        "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),
+        "rows": rows,
+    }
+    return dict(to_plain(document))

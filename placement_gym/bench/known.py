@@ -23,8 +23,7 @@ from placement_gym.problem.costs import Semantics, parse_schedule
 from placement_gym.solvers import TOLERANCE, reaches
 
 VALUES = STUDIES / "best_known.json"
-"""The package's best known values, which ``benchmarks/known.py`` writes: a line for each problem,
-sorted."""
+"""The package's best known values, which ``benchmarks/known.py`` writes."""
 LIMITS = ("memory_bytes", "weight_share")
 SCHEDULE_KWARGS = {"schedule", "objective"}
 """Arguments of ``gym.make`` that change what a latency means, and no cost."""
@@ -69,16 +68,10 @@ def identify(backend: Backend) -> ProblemIdentity | None:
 
 
 def identify_row(row: Json, score_on: Mapping[str, Any] | None = None) -> ProblemIdentity | None:
-    """The identity of the problem that a result row belongs to, from the row alone.
+    """The identity of a row's problem, or with ``score_on`` of the one where it was scored again.
 
-    Args:
-        row: Of a run.
-        score_on: Arguments of ``gym.make`` that differ where the row was scored a second time, to
-            identify that problem instead.
-
-    Returns:
-        None where latencies are measured, the run has no placement, or ``score_on`` changes more
-        than the schedule.
+    None where latencies are measured, the run has no placement, or ``score_on``, the arguments of
+    ``gym.make`` that differ there, changes more than the schedule.
     """
     changes = dict(score_on or {})
     if changes.pop("env", row["env"]) != row["env"] or not set(changes) <= SCHEDULE_KWARGS:
@@ -97,11 +90,14 @@ def identify_row(row: Json, score_on: Mapping[str, Any] | None = None) -> Proble
 
 
 def describe_limits(devices: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    # a pool without a limit changes nothing
-    limited = {d.get("memory_pool") for d in devices if any(key in d for key in LIMITS)}
+    limited = [device for device in devices if any(key in device for key in LIMITS)]
+    pools = {device.get("memory_pool") for device in limited} - {None, ""}
     return tuple(
-        {key: device[key] for key in ("name", *LIMITS) if key in device}
-        | ({"memory_pool": pool} if (pool := device.get("memory_pool")) in limited and pool else {})
+        {
+            key: device[key]
+            for key in ("name", *LIMITS, "memory_pool")
+            if key in device and (key != "memory_pool" or device[key] in pools)
+        }
         for device in devices
     )
 
@@ -120,15 +116,15 @@ class BestKnown:
     """The lowest latency that any placement of a problem is known to have.
 
     Attributes:
-        identity: Which problem.
-        problem: Environment id, its arguments, model and devices, which make the problem; in paths
-            environment variables, as in a study.
+        identity: Of the problem.
+        problem: Environment id, its arguments, model and devices; paths may have environment
+            variables.
         latency_ms: The latency, as the simulator computes it.
         placement: Device of each unit in the order of the units, a base-36 digit each.
         best_single_ms: The fastest device that holds the whole model; None if none does.
         bound_ms: A lower bound of all placements.
         agent: Label of the agent that found the placement.
-        commit: Commit of the source tree that it ran from; None if that is not known.
+        commit: Commit of the source tree that it ran from; None if unknown.
         date: When it was found, as ``YYYY-MM-DD``.
     """
 
@@ -149,12 +145,11 @@ class BestKnown:
 
     @property
     def trivial(self) -> bool:
-        """True if one device alone is as fast, so that there is nothing to place."""
+        """True if one device alone is as fast: there is nothing to place."""
         return is_trivial(self.latency_ms, self.best_single_ms)
 
     @property
     def name(self) -> str:
-        """Model, devices and settings in a few words."""
         return name_problem(self.problem)
 
     @property
@@ -168,7 +163,6 @@ class BestKnown:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> BestKnown:
-        """The value of a line of the file."""
         identity = dict(values["identity"])
         identity["devices"] = tuple(identity["devices"])
         return cls(**{**values, "identity": ProblemIdentity(**identity)})
@@ -196,7 +190,7 @@ def list_leaves(values: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def load_values(path: Path) -> list[BestKnown]:
-    """The best known values of a file."""
+    """Load best known values; ``UserError`` if the file is not valid."""
     try:
         return [BestKnown.from_json(values) for values in json.loads(path.read_text())]
     except (KeyError, TypeError, ValueError) as error:
@@ -211,7 +205,5 @@ def save_values(values: Iterable[BestKnown], path: Path) -> None:
 
 
 def find_best_known(identity: ProblemIdentity | None) -> BestKnown | None:
-    """The package's best known value of a problem, if there is one; None has none."""
-    if identity is None:
-        return None
+    """The package's best known value of a problem, if there is one."""
     return next((value for value in load_values(VALUES) if value.identity == identity), None)

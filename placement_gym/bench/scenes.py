@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base import UserError, is_folder
-from placement_gym.bench.run import (
-    Json,
-    describe_devices,
-    group_by,
-    load_runs,
-    read_make_kwargs,
-)
+from placement_gym.bench.run import Json, describe_devices, group_by, load_runs, read_make_kwargs
 from placement_gym.models import Shapes, model_of_placement
 from placement_gym.problem import Placement, describe_saved, parse_assignment
 from placement_gym.problem.costs import name_costs_file
@@ -29,23 +23,21 @@ def open_scene(
 ) -> Scene:
     """Read placements of one model, and what simulates them.
 
-    Costs and schedule are those of the runs, or the costs that a plan was solved for; else costs
-    are analytic. The fastest single device that may run the model is added for comparison.
+    Costs and schedule are those of the runs or plans, else analytic costs. The fastest single
+    device that may run the model is added for comparison.
 
     Args:
         sources: Placement files, and folders with ``results.jsonl``, of which the fastest run of
             each agent is taken.
         model: As for ``gym.make``; None takes the one that the sources name.
-        problem: Which problem of a folder that has several, from 1.
+        problem: Number of the problem, from 1, in a folder that has several.
         shapes: As for ``gym.make``; None takes those of the runs.
         extension: As for ``gym.make``; those of runs are not loaded, as they are code.
 
     Raises:
-        UserError: A source cannot be read, or the placements are not of the same model and
-            devices; the message names the remedy.
+        UserError: A source cannot be read, or the placements differ in model or devices.
     """
     overrides = {"model": model, "shapes": shapes, "extension": extension}
-    # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in overrides.items() if value is not None}
     with model_of_placement(model):
         candidates = [
@@ -66,7 +58,7 @@ def open_runs(rows: Sequence[Json]) -> Scene:
 
 
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
-    """The placement of a file, with the costs next to it, if there are any."""
+    """Read the placement of a file, with the costs next to it, if there are any."""
     placement, costs = Placement.load(path), name_costs_file(path)
     kwargs = {
         **({"costs": str(costs)} if costs.is_file() else {}),
@@ -80,7 +72,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
 def read_folder(
     path: Path, changes: Mapping[str, Any], number: int | None
 ) -> list[StatedPlacement]:
-    """The fastest run of each agent on one problem of a folder, the fastest first."""
+    """Read the fastest run of each agent on one problem of a folder, the fastest first."""
     rows = [row for row in load_runs(path) if row["placement"] and row["latency_ms"]]
     problems = [*group_by("problem", rows).values()]
     if not problems:
@@ -97,7 +89,7 @@ def read_folder(
 
 
 def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[StatedPlacement]:
-    """The fastest run of each agent on one problem, the fastest first."""
+    """Find the fastest run of each agent on one problem, the fastest first."""
     best: dict[str, Json] = {}
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
         best.setdefault(row["label"], row)

@@ -21,7 +21,6 @@ NOTHING_TO_REPLAY = "no row states a problem to replay: only the columns were ch
 
 
 def add_bench(command: Command) -> None:
-    """Add the sub-commands."""
     describe(
         command,
         "Run, report and replay studies: YAML files that state agents, problems and seeds.",
@@ -50,7 +49,7 @@ def add_study(command: Command) -> None:
 
 
 def load_study(options: argparse.Namespace) -> Study:
-    """Load the study that a command names, with the agents of ``--agents``."""
+    """Load a command's study, with the agents of ``--agents``."""
     from dataclasses import replace
 
     from placement_gym.bench.study import Study
@@ -116,7 +115,7 @@ def add_report(command: Command) -> None:
         "bench report paper --out results/paper",
     )
     add_study(command)
-    add_out(command, None, folder=RESULTS)
+    add_out(command, None, RESULTS)
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -150,7 +149,7 @@ def add_publish(command: Command) -> None:
         failure="a row is not valid",
     )
     add_study(command)
-    add_out(command, None, folder=RESULTS)
+    add_out(command, None, RESULTS)
     command.add_argument(
         "--to", required=True, metavar="FOLDER", help="folder for results.jsonl.xz"
     )
@@ -164,7 +163,7 @@ def run_run(options: argparse.Namespace) -> int:
     from placement_gym.bench.run import ROWS
     from placement_gym.bench.study import choose_executor, describe_study, run_study
 
-    # A study is a file of somebody: before it may import code, it is only read and described.
+    # A study may be anyone's file: before it may import code, it is only read and described.
     study = load_study(options)
     call(choose_executor, options, study=study, name=options.executor)
     if options.trust or not study.needs_trust:
@@ -181,7 +180,6 @@ def run_run(options: argparse.Namespace) -> int:
             "this folder or an installed package that it runs, then add --trust"
         )
     rows = call(run_study, options, study=study)
-    # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/{ROWS}"
     if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
         remedy = ": --retry-failed runs them again" if failed else ""
@@ -220,7 +218,7 @@ def run_publish(options: argparse.Namespace) -> int:
 
     study = load_study(options)
     path, missing = publish_rows(study, options.out, options.to)
-    # Measured rows would be measured again, which `bench validate` is for.
+    # Only `bench validate` measures measured rows again.
     _, wrong = (0, []) if study.measured else replay(path, options)
     size = path.stat().st_size
     document = {"file": str(path), "bytes": size, "missing": missing, "wrong": wrong}
@@ -230,10 +228,9 @@ def run_publish(options: argparse.Namespace) -> int:
 
 
 def replay(path: Path, options: argparse.Namespace) -> tuple[int, list[dict[str, str]]]:
-    """Replay the rows of a folder or a file, and print those that are not valid.
+    """Replay the rows of a folder or a file; print and return those that are not valid.
 
-    Returns:
-        The number of rows, and run, key and error of each that is not valid.
+    Returns also the number of all rows.
     """
     from placement_gym.base import make_printable
     from placement_gym.bench.study import validate
@@ -250,7 +247,7 @@ def replay(path: Path, options: argparse.Namespace) -> tuple[int, list[dict[str,
 
 
 def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
-    """A line for each reason why runs failed, a few at most, with the first run of it."""
+    """List a few reasons why runs failed, each with its first run."""
     first = {row["error"]: row for row in reversed(failed)}
     lines = [f"{row['label']}, {row['model']}: {error}" for error, row in reversed(first.items())]
     more = [f"and {len(lines) - MAX_REASONS} more reasons"] if len(lines) > MAX_REASONS else []

@@ -6,26 +6,19 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.cli.options import (
-    add_model,
-    add_out,
-    add_shared,
-    call,
-    set_command,
-)
+from placement_gym.cli.options import add_model, add_out, add_shared, call, set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 MAX_OPERATORS = 20
-"""Largest number of operators of a device in the table without ``--verbose``."""
+"""Operators of a device that the table shows without ``--verbose``."""
 MAX_NAME = 27
-"""Characters of an operator's name in the table without ``--verbose``: rows fit 80 columns."""
+"""Characters of an operator's name that it shows: rows fit 80 columns."""
 
 
 def add_check(command: Command) -> None:
-    """Add the command's arguments."""
     describe(
         command,
         "Find the operators that a device refuses or computes wrongly: run the model on each "
@@ -54,7 +47,6 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
-    """Make the table of operators at fault, below some lines for each device."""
     from rich.console import Group
 
     from placement_gym.base import Column, FittedTable, FittedText
@@ -71,7 +63,7 @@ def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
     )
     for row in document["devices"]:
         for operator in row["operators"][:shown]:
-            # Names differ at their ends; the file of constraints has whole ones.
+            # Names differ at their ends.
             name, error = operator["name"], operator["error"]
             if not verbose and len(name) > MAX_NAME:
                 name = f"...{name[3 - MAX_NAME :]}"
@@ -91,7 +83,7 @@ def check_table(document: Mapping[str, Any], verbose: bool = False) -> Group:
 
 
 def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Iterator[str]:
-    """Describe a device: its result alone, the operators at fault, and what they cost."""
+    """Describe a device: its result alone, the operators at fault, and their cost."""
     name, n = row["name"], len(row["operators"])
     if row["skipped"]:
         yield f"{name}: {row['skipped']}."

@@ -7,19 +7,12 @@ from typing import Any
 
 from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
-from placement_gym.cli.options import (
-    add_model,
-    add_out,
-    add_shared,
-    call,
-    set_command,
-)
+from placement_gym.cli.options import add_model, add_out, add_shared, call, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
 
 
 def add_compare(command: Command) -> None:
-    """Add the command's arguments."""
     describe(
         command,
         "Compare agents on one model with equal budgets. The placement that each finds is measured "
@@ -89,21 +82,17 @@ def run_compare(options: argparse.Namespace) -> int:
         print(f"{document['kept']} are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(document["interrupted"])
-    # A single device that cannot hold the model is a result.
+    # A single device that cannot hold the model is no failure.
     searched = (row for row in document["rows"] if row["agent"] != SINGLE_DEVICE)
     return 1 if any(row["error"] for row in searched) else 0
 
 
 OPTION_OF = {"shapes": "shape", "constraints": "constraints or --keep-off"}
-"""Options whose names differ from the arguments that they give."""
+"""Argument of ``gym.make`` -> its option, if that has another name."""
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that options give to ``gym.make``, but for model and devices.
-
-    Raises:
-        UserError: ``--set`` gives an argument that has its own option.
-    """
+    """Collect arguments of ``gym.make``; ``UserError`` if ``--set`` contradicts an option."""
     names = ("granularity", "shapes", "inputs", "scenario", "extension")
     options_of_env = {name: getattr(options, name) for name in names}
     options_of_env["constraints"] = collect_constraints(options)

@@ -1,4 +1,4 @@
-"""Options that constrain placements, as a file and one by one."""
+"""Options that constrain placements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ PINNED = ("inputs", "outputs")
 
 
 def add_constraints(command: Command) -> None:
-    """Add the options."""
     command.add_argument(
         "--constraints",
         metavar="FILE",
@@ -42,12 +41,7 @@ def add_constraints(command: Command) -> None:
 
 
 def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Collect the constraints of all options for ``gym.make``; None without any.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It is not valid, or an option contradicts it.
-    """
+    """Collect the constraints of all options for ``gym.make``; None without any."""
     from placement_gym.problem import Constraints
 
     constraints = Constraints.parse(options.constraints).to_json()
@@ -64,7 +58,7 @@ def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def parse_rules(text: str) -> tuple[str, list[str]]:
-    """Read ``DEVICE=RULES``, or ``DEVICE=FILE`` with a rule in each line; ``#`` begins a remark."""
+    """Read ``DEVICE=RULES``, or ``DEVICE=FILE`` with a rule in each line and ``#`` comments."""
     device, separator, rules = text.partition("=")
     if not separator or not device or not rules:
         raise argparse.ArgumentTypeError(

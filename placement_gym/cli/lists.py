@@ -87,7 +87,6 @@ def run_devices(options: argparse.Namespace) -> None:
         for name, specs in PRESETS.items()
     ]
 
-    # Made only if the answer is not JSON.
     def make() -> Group:
         title = f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}"
         machine = word_table(("device", "what it is"), name_of.items(), title)
@@ -109,7 +108,7 @@ def run_devices(options: argparse.Namespace) -> None:
 
 
 def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> bool:
-    """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
+    """Return whether OpenVINO has a preset's devices here; calibrated presets are simulated."""
     from placement_gym.hardware import identify_device
 
     names = set(map(identify_device, available))
@@ -118,7 +117,6 @@ def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> boo
 
 
 def describe_spec(spec: DeviceSpec) -> str:
-    """A device of a preset in a few words."""
     words = []
     if spec.virtual:
         words.append(f"a second {spec.plugin}")
@@ -173,7 +171,6 @@ def run_agents(options: argparse.Namespace) -> None:
     if options.name:
         name = options.name
         options_of = describe_options(load_agent(name))
-        # An agent of the user says itself what it optimises.
         goal = load_bundled("agents.about:describe_goal")(name) if name in about else ""
         document = {"name": name, "goal": str(goal), "options": options_of}
         print_result(options, document, lambda: options_table(document))
@@ -183,7 +180,7 @@ def run_agents(options: argparse.Namespace) -> None:
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
-    """Describe the options of an agent's factory: defaults, and meanings by docstrings."""
+    """Describe the options of an agent's factory: default and meaning of each."""
     from placement_gym.bench.run import load_bundled
 
     options = load_bundled("agents.options:list_options")(factory)
@@ -191,7 +188,6 @@ def describe_options(factory: Any) -> dict[str, Any]:
 
 
 def agents_table(rows: Sequence[dict[str, Any]]) -> Group:
-    """Make the table of all agents."""
     from rich.console import Group
 
     from placement_gym.base import Column, FittedTable, FittedText
@@ -211,7 +207,6 @@ def agents_table(rows: Sequence[dict[str, Any]]) -> Group:
 
 
 def options_table(document: dict[str, Any]) -> Group:
-    """Make the table of the options of one agent."""
     from rich.console import Group
 
     from placement_gym.base import FittedText, word_table

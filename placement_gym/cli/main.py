@@ -38,14 +38,10 @@ from placement_gym.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; a user's error ends it with one line.
+    """Run the command with the arguments of the process, or others; return its exit code.
 
-    Args:
-        arguments: The words after the command's name; None means those of the process.
-
-    Returns:
-        Exit status: 0; 1 if runs failed or rows are not valid; 2 after a user's error; 130 after
-        an interrupt.
+    It is 0; 1 if runs failed or rows are not valid; 2 after a user's error, printed in one line;
+    130 after an interrupt.
     """
     replace_closed_streams()
     leave_out_telemetry()
@@ -78,22 +74,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command that was chosen; returns its exit status.
-
-    Raises:
-        KeyboardInterrupt: Also where compiled code was interrupted.
-    """
     try:
         failed = options.run(options)
         sys.stdout.flush()
-    except (SystemError, ImportError) as error:
+    except (SystemError, ImportError) as error:  # of compiled code that was interrupted
         raise_interrupt(error)
         raise
     return int(bool(failed))
 
 
 def make_parser() -> Command:
-    """The command line."""
+    """Make the parser of the command line."""
     top = Command(prog=PROGRAM)
     describe(
         top,

@@ -1,4 +1,4 @@
-"""Options that mean the same in every command."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -76,11 +76,10 @@ SPELLINGS = {
     "--extension": ["--extension", "-extensions"],
     "--devices": ["-d", "--devices"],
 }
-"""All spellings of an option, also those of ``benchmark_app``."""
+"""All spellings of an option, those of ``benchmark_app`` included."""
 
 
 def add_shared(command: Command, *options: str) -> None:
-    """Add some of the options that are the same everywhere."""
     for option in options:
         command.add_argument(*SPELLINGS.get(option, [option]), **SHARED[option])
 
@@ -94,35 +93,30 @@ class Models(argparse.Action):
         setattr(namespace, self.dest, values if earlier is None else [*models, values])
 
 
-def add_model(
-    command: Command, required: bool = True, default: str = "", several: bool = False
-) -> None:
-    """Add ``--model``."""
+def add_model(command: Command, required: bool = True, several: bool = False) -> None:
+    """Add ``--model``; if it is not required, a placement states the model."""
     more = "; repeat it for models that run at the same time, resnet:2 twice as often"
+    default = " (default: the placement's own, if it is built in)"
     command.add_argument(
         "-m",
         "--model",
         required=required,
         action=Models if several else "store",
         help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
-        f"models` lists them{more if several else ''}{f' (default: {default})' if default else ''}",
+        f"models` lists them{more if several else ''}{'' if required else default}",
     )
 
 
 def add_out(
-    command: Command,
-    default: str | None = "results",
-    file: str = "",
-    folder: str = "folder for the results",
+    command: Command, default: str | None = "results", meaning: str = "folder for the results"
 ) -> None:
-    """Add ``--out``, required if its default is None: a file of this name, or a folder."""
-    meaning = f"the {file}, or a folder for it" if file else folder
+    """Add ``--out``, required if its default is None."""
     command.add_argument(
         "--out",
         default=default,
         required=default is None,
-        type=str if file else output_folder,
-        metavar="PATH" if file else "FOLDER",
+        type=output_folder,
+        metavar="FOLDER",
         help=meaning if default is None else f"{meaning} (default: %(default)s)",
     )
 
@@ -130,12 +124,10 @@ def add_out(
 def set_command(
     command: Command, run: Callable[[argparse.Namespace], int | None], resume_hint: str
 ) -> None:
-    """Set what a command runs and prints after Ctrl-C, and add the options of all commands.
+    """Set what a command runs, and add the options of all commands.
 
-    Args:
-        command: The command.
-        run: Runs the command; returns 1 if what it was to find out is a failure.
-        resume_hint: What is kept and how to continue; ``{name}`` is the value of an argument.
+    ``run`` returns 1 for a failure. ``resume_hint`` is printed after Ctrl-C: what is kept and how
+    to continue, ``{name}`` being the value of an argument.
     """
     command.add_argument(
         "--json", action="store_true", help="print one JSON document to standard output, no table"
@@ -161,12 +153,12 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Return the stream for lines printed meanwhile: standard output may be for JSON alone."""
+    """Return the stream for messages: standard error if ``--json`` reserves standard output."""
     return sys.stderr if options.json else sys.stdout
 
 
 def call(function: Callable[..., Any], options: argparse.Namespace, **others: Any) -> Any:
-    """Call a function with the options that are named as its parameters, and with others."""
+    """Call a function with the options named as its parameters, and with others."""
     parameters = signature(function).parameters
     given = {name: value for name, value in vars(options).items() if name in parameters}
     return function(**(given | others))

@@ -1,4 +1,4 @@
-"""The parser of every command: one line for an error, the nearest word, the same help."""
+"""The parser of all commands: errors in one line with a suggestion, uniform help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from placement_gym.base import explain_removal, make_printable, suggest
 PROGRAM = "placement-gym"
 EXIT_CODES = {
     0: "done",
-    1: "a run failed, or a row is not valid",
     2: "an argument or a file is wrong, or the engine failed",
     130: "interrupted",
 }
@@ -26,7 +25,7 @@ HABITS = {
     ),
     **dict.fromkeys(("-infer_precision", "--precision"), IN_FILE.format('"precision": "f16"')),
 }
-"""Option of OpenVINO's tools -> what to write here."""
+"""Option of OpenVINO's tools -> its replacement."""
 MODEL_REMEDY = "as in `--model resnet` or `--model my_model.xml`; `placement-gym models` lists them"
 
 
@@ -39,11 +38,7 @@ class Command(argparse.ArgumentParser):
         self.commands: dict[str, Command] = {}
 
     def add_commands(self) -> Callable[[str, str], Command]:
-        """Prepare the command for sub-commands.
-
-        Returns:
-            A function that adds one, given its name and its line in the list of commands.
-        """
+        """Return a function that adds a sub-command by name and line in the list of commands."""
         subparsers = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
         def add(name: str, line: str) -> Command:
@@ -53,12 +48,9 @@ class Command(argparse.ArgumentParser):
         return add
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse as the base class does; unknown words are errors that come before all others.
-
-        Without words, a command that has sub-commands prints its help.
-        """
+        """Parse as the base class does, but report unknown words before other errors."""
         words = sys.argv[1:] if args is None else list(args)
-        if self.commands and not words:  # as gh does, and git, though that ends with 1
+        if self.commands and not words:
             self.print_help()
             self.exit()
         self.check_words(words)
@@ -94,11 +86,7 @@ class Command(argparse.ArgumentParser):
         self.error(explain_removal(kind, word) or f"no {kind} {word!r:.80}{near}")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Exit as the base class does, after what was printed has been written.
-
-        Raises:
-            OSError: Standard output cannot be written.
-        """
+        """Exit as the base class does, or raise an ``OSError`` if output cannot be written."""
         sys.stdout.flush()
         super().exit(status, message)
 
@@ -114,18 +102,13 @@ class Command(argparse.ArgumentParser):
 
 
 def describe(command: Command, about: str, *examples: str, failure: str = "") -> None:
-    """Set the ``--help`` text of a command, with its exit codes.
+    """Set the help of a command: what it does, examples, and exit codes.
 
-    Args:
-        command: The command.
-        about: What it does, in a few sentences.
-        examples: Lines to copy, without the program's name.
-        failure: Meaning of exit code 1; empty if the command never returns it.
+    ``failure`` is the meaning of exit code 1, empty if the command never returns it.
     """
-    codes = {**EXIT_CODES, 1: failure} if failure else {0: EXIT_CODES[0], 2: EXIT_CODES[2]}
-    codes[130] = EXIT_CODES[130]
+    codes = {**EXIT_CODES, 1: failure}
     command.description = fill(about, 79, break_on_hyphens=False)
     lines = [f"  {PROGRAM} {example}" for example in examples]
-    shown = [f"  {code:<4} {meaning}" for code, meaning in sorted(codes.items())]
+    shown = [f"  {code:<4} {meaning}" for code, meaning in sorted(codes.items()) if meaning]
     title = "example:" if len(examples) == 1 else "examples:"
     command.epilog = "\n".join([title, *lines, "", "exit codes:", *shown])

@@ -6,14 +6,7 @@ import argparse
 
 from placement_gym.base import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
-from placement_gym.cli.options import (
-    add_model,
-    add_out,
-    add_shared,
-    call,
-    print_json,
-    set_command,
-)
+from placement_gym.cli.options import add_model, add_out, add_shared, call, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -30,7 +23,7 @@ def add_evaluate(command: Command) -> None:
         "evaluate results/plan-resnet.json",
         "evaluate plan-my_model.json --model my_model.xml",
     )
-    add_model(command, False, "the placement's own, if it is built in", several=True)
+    add_model(command, required=False, several=True)
     add_shared(command, "--shape", "--inputs", "--extension")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_shared(command, "--split", "--tolerance", "--objective")
@@ -110,7 +103,6 @@ def add_fidelity(command: Command) -> None:
 
 
 def add_problem(command: Command) -> None:
-    """Add the options that state the problem to measure."""
     add_model(command, several=True)
     add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_shared(command, "--devices", "--granularity", "--tolerance")
@@ -170,7 +162,7 @@ def add_export(command: Command) -> None:
         help="engine that runs the export (default: %(default)s)",
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
-    add_model(command, False, "the placement's own, if it is built in", several=True)
+    add_model(command, required=False, several=True)
     add_shared(command, "--shape", "--inputs", "--split", "--extension")
     command.add_argument(
         "--requests",
@@ -178,7 +170,7 @@ def add_export(command: Command) -> None:
         help="requests in flight: run.py also makes a queue of this size, or for a model with "
         "state this many requests (default: none)",
     )
-    add_out(command, "deployed", folder="folder for the model and its script")
+    add_out(command, "deployed", "folder for the model and its script")
     set_command(command, run_export, "the files written so far are complete")
 
 

@@ -1,4 +1,4 @@
-"""Standard streams that their reader has closed, or whose disk is full."""
+"""Standard streams that cannot be written: closed by their reader, or on a full disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any, TextIO
 
 
 class LossyStream:
-    """A text stream that never fails: after a failed write, all output is discarded.
-
-    Messages and progress affect neither the work nor the exit status of a command.
-    """
+    """A text stream for messages and progress, discarded after a failed write."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -35,16 +32,13 @@ class LossyStream:
 
 
 def silence(stream: TextIO) -> None:
-    """Send a stream to the null device, or flushing it would fail again when Python ends."""
+    """Send a stream to the null device: flushing it would fail again when Python ends."""
     with suppress(OSError):  # it has no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def replace_closed_streams() -> None:
-    """Open the null device in place of standard streams that the caller has closed.
-
-    Otherwise a file that the command opens would get a closed stream's number and its output.
-    """
+    """Open the null device in place of closed streams, or files would get their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115

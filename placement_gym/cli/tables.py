@@ -24,9 +24,9 @@ from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
 VERBOSE_WIDTH = 240
-"""Characters of a line with `--verbose`: wide enough for every column."""
+"""Characters of a line with ``--verbose``: every column fits."""
 UNPLANNED = ("PIPELINE_PARALLEL", "fill-in-order")
-"""Candidates that show the memory use without a plan."""
+"""Candidates whose memory use tables show next to the plan's."""
 SPEEDUP = Column("x best single", meaning="speed-up over the fastest device, 95 % interval")
 SUBMODELS = Column("submodels", spare=1, meaning="parts OpenVINO compiles")
 
@@ -34,11 +34,7 @@ SUBMODELS = Column("submodels", spare=1, meaning="parts OpenVINO compiles")
 def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
-    """Print a document as JSON if ``--json`` was given, otherwise as ``make`` renders it.
-
-    Raises:
-        FileError: The files of the document could not be written; printed last.
-    """
+    """Print a document as JSON or a table; ``FileError`` if its files could not be written."""
     if not print_json(options, document):
         Console(width=VERBOSE_WIDTH if options.verbose else None).print(make(), crop=False)
     if document.get("unsaved"):
@@ -47,7 +43,6 @@ def print_result(
 
 
 def profile_table(document: Document) -> Group:
-    """Make the table of a profile: times of each device alone, and costs of transfers."""
     table = FittedTable(
         [
             Column("device", text=True, whole=True),
@@ -70,7 +65,6 @@ def profile_table(document: Document) -> Group:
 
 
 def evaluation_table(values: Document) -> Group:
-    """Make the table of what ``evaluate`` measured, with its verdict."""
     timed = "between two results" if values.get("requests_per_s") else "latency"
     columns = [Column("", text=True, whole=True), Column("ms", meaning=f"{timed}, median")]
     table = FittedTable([*columns, SPEEDUP, SUBMODELS], f"{values['model']}, measured again")
@@ -90,7 +84,6 @@ def evaluation_table(values: Document) -> Group:
     for name, ms, *others in rows:
         if ms is not None:
             table.add_row(name, f"{ms:.2f}", *others)
-    # A verdict needs a measurement that decides; other statements come first.
     verdict = {
         YES: "It beats the best single device.",
         NO: "It does not beat the best single device.",
@@ -114,7 +107,6 @@ def evaluation_table(values: Document) -> Group:
 
 
 def plan_table(document: Document, verbose: bool = False) -> Group:
-    """Make the table of candidates, with the plan in bold; all that is known if ``verbose``."""
     in_flight = document.get("objective") == "throughput"
     table = FittedTable(
         [
@@ -136,13 +128,11 @@ def plan_table(document: Document, verbose: bool = False) -> Group:
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
-    # What needs attention stands above the table, before the figures that it concerns.
     above = [FittedText(document["saved"], "bold")]
     above += [FittedText(note, "yellow") for note in document["notes"]]
     above += [line for row in document["rows"] for line in remark_on_candidate(row)]
     details = [*list_equal(document), *describe_held(document)]
     verdicts = [part["verdict"] for part in (document, document.get("phases")) if part]
-    # Where the files are comes last, next to the prompt.
     end = explain_bound(document) + describe_files(document)
     if details and not verbose:
         end += " (-v shows more)"
@@ -158,7 +148,7 @@ def plan_table(document: Document, verbose: bool = False) -> Group:
 
 
 def explain_names(document: Document, verbose: bool) -> list[str]:
-    """Explain the names of candidates in tables; with ``verbose`` also of those that equal them."""
+    """Explain the names of candidates in tables; with ``verbose`` also of equal ones."""
     shown = " ".join([*(row["label"] for row in document["rows"]), *UNPLANNED])
     meanings = document.get("meanings", {}).items()
     names = [f"- {name}: {meaning}" for name, meaning in meanings if verbose or name in shown]
@@ -166,7 +156,6 @@ def explain_names(document: Document, verbose: bool) -> list[str]:
 
 
 def describe_files(document: Document) -> str:
-    """State how long a plan took, and where it is."""
     files = document.get("phases", {}).get("files", [document["file"]])
     text = f"Done in {document['wall_s']:.0f} s."
     if document["file"]:
@@ -192,7 +181,7 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
 
 
 def list_equal(document: Document) -> list[str]:
-    """List the candidates that are the same placement."""
+    """List candidates with the same placement."""
     return [
         f"{row['label']}: {join_words(row['also'])} found the same placement"
         for row in document["rows"]
@@ -201,7 +190,7 @@ def list_equal(document: Document) -> list[str]:
 
 
 def describe_held(document: Document) -> list[str]:
-    """Compare the memory that devices report under the plan with the weights placed there."""
+    """Compare the memory that devices report with the weights that the plan places there."""
     plan = next(row for row in document["rows"] if row["label"] == document["plan"])
     values = zip(
         document["devices"], plan.get("memory_bytes", ()), plan.get("held_bytes", ()), strict=False
@@ -215,7 +204,7 @@ def describe_held(document: Document) -> list[str]:
 
 
 def models_tables(document: Document) -> list[FittedTable]:
-    """Make a table of each model's rate and latency under each candidate; none for one model."""
+    """Make the table of each model's rate and latency, if there are several models."""
     rows = [row for row in document["rows"] if row.get("models")]
     if not rows:
         return []
@@ -233,7 +222,7 @@ def models_tables(document: Document) -> list[FittedTable]:
 
 
 def memory_tables(document: Document) -> list[FittedTable]:
-    """Make tables of each device's memory with and without the plan; none without limits."""
+    """Make the table of each device's memory with and without the plan, if any has a limit."""
     memory = document.get("memory", {"devices": []})
     if not any(device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]):
         return []
@@ -256,7 +245,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
 
 
 def show_limit(device: Document) -> str:
-    """Describe what fits on a device or its pool, and what an integrated device reports."""
+    """Describe the memory limit of a device or its pool, and the memory that it reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
     pool = f" in {device['pool']}" if device["pool"] else ""
     words = [] if limit is None else [f"{format_bytes(limit)}{pool}"]
@@ -279,7 +268,7 @@ def describe_scenario(row: Document) -> str:
 def show_bytes(
     rows: Sequence[Document], devices: Sequence[Document], position: int, states: bool
 ) -> str:
-    """Bytes of weights and, where any device has it, of state; marked beyond the limit."""
+    """Bytes of weights, with ``states`` also of state; marked beyond the limit."""
     own_bytes, device = rows[position], devices[position]
     text = format_bytes(own_bytes["weights"])
     if states:
@@ -294,7 +283,6 @@ def show_bytes(
 
 
 def describe_requests(values: Document) -> str:
-    """Describe results a second and requests in flight."""
     return (
         f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
         f"NUM_STREAMS {values['streams']}"
@@ -302,12 +290,12 @@ def describe_requests(values: Document) -> str:
 
 
 def explain_bound(document: Document) -> str:
-    """State the bound next to a prediction by the same profile; measurements may be lower."""
+    """State the bound next to a prediction by the same profile."""
     if document["bound_ms"] is None:
         return ""
     if document["bound_ms"] <= 0.0:
         return "The solver found no lower bound in time; --time-limit allows more. "
-    # Prefer a single device that runs the model: a split has to beat it.
+    # A split has to beat a single device, if one runs the model.
     ran = [row for row in document["rows"] if not row["error"]]
     row = min(ran, key=lambda row: (not row["alone"], row["predicted_ms"]))
     return (
@@ -317,7 +305,7 @@ def explain_bound(document: Document) -> str:
 
 
 def fidelity_table(document: Document) -> Group:
-    """Make the table of how well the twin, and the share of slow work alone, predict."""
+    """Make the table of how well the twin, and the share of slow work, predict latencies."""
     table = FittedTable(
         [
             Column("predictor", text=True, whole=True),

@@ -1,4 +1,4 @@
-"""Read values of options from text; each error states the possible values."""
+"""Values of options from text; errors state the possible values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from placement_gym.base import explain_removal, is_folder, suggest
 
 MAX_SEEDS = 100_000
-"""Largest number of seeds: ranges are listed in memory."""
+"""Largest number of seeds, which are listed in memory."""
 FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
 WHOLE_NUMBER = re.compile("[0-9]{1,10}")
 SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
@@ -70,7 +70,6 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_names(text: str) -> list[str]:
-    """Read names separated by commas."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise argparse.ArgumentTypeError(
@@ -80,7 +79,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def output_folder(text: str) -> str:
-    """Read the name of a folder for results; refuse one that looks like a file."""
+    """Read the name of a folder; refuse one that looks like a file."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must name a folder, as in results")
     if Path(text).suffix in FILES and not is_folder(text):
@@ -89,7 +88,7 @@ def output_folder(text: str) -> str:
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Make a reader of one of several words, which suggests the nearest one."""
+    """Make a reader of one of several words."""
 
     def read(text: str) -> str:
         if text not in names:
@@ -101,14 +100,12 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
 
 def positive_integer(text: str) -> int:
-    """Read a whole number of at least 1."""
     if not WHOLE_NUMBER.fullmatch(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r:.80}")
     return int(text)
 
 
 def positive_number(text: str, what: str = "number") -> float:
-    """Read a finite number above 0."""
     try:
         value = float(text)
     except ValueError:

@@ -6,13 +6,12 @@ import argparse
 import json
 from pathlib import Path
 
-from placement_gym.cli.options import add_model, add_out, add_shared, call, print_json, set_command
+from placement_gym.cli.options import add_model, add_shared, call, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
 
 def add_view(command: Command) -> None:
-    """Add the command's arguments."""
     describe(
         command,
         "Write an HTML page to explore placements in a browser, without a network: the graph "
@@ -28,7 +27,7 @@ def add_view(command: Command) -> None:
         help="a placement file, or a folder of results (the fastest run of each agent); several "
         "are compared",
     )
-    add_model(command, False, "the placement's own, if it is built in", several=True)
+    add_model(command, required=False, several=True)
     add_shared(command, "--shape", "--extension")
     command.add_argument(
         "--problem",
@@ -36,7 +35,12 @@ def add_view(command: Command) -> None:
         metavar="N",
         help="number of the problem, if the folder has several",
     )
-    add_out(command, "view.html", file="page")
+    command.add_argument(
+        "--out",
+        default="view.html",
+        metavar="PATH",
+        help="the page, or a folder for it (default: %(default)s)",
+    )
     command.add_argument(
         "--picture", metavar="FILE", help="also draw the placement, as .png, .svg or .pdf"
     )
@@ -63,28 +67,27 @@ def run_view(options: argparse.Namespace) -> None:
         render_page,
     )
 
-    # All files are checked before the page is drawn.
-    out = check_output_file(name_output_file(options.out, "view.html"))
-    settings = {
+    out = name_output_file(options.out, "view.html")
+    uses = {
+        str(out): "open it in a browser",
         options.picture: "the placement as a picture",
         options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
     }
-    settings.pop(None, None)
-    for file in settings:
+    uses.pop(None, None)
+    for file in uses:  # before the page is drawn, which takes long
         check_output_file(file)
     if options.picture:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
-        # All files show the same scene.
         scene = call(open_scene, options)
         data = make_view_data(scene)
-        for file in (out, *settings):
+        for file in uses:
             make_output_folder(Path(file).parent)
         write_text(out, render_page(data), follow=True)
         if options.trace:
             write_text(options.trace, json.dumps(make_trace(data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
-    if not print_json(options, {"file": str(out), "files": [str(out), *settings]}):
-        for file, use in {str(out): "open it in a browser", **settings}.items():
+    if not print_json(options, {"file": str(out), "files": [*uses]}):
+        for file, use in uses.items():
             print(f"{file}: {use}")

@@ -1,4 +1,4 @@
-"""A comparison's report: its table in the terminal and as Markdown, its files and pictures."""
+"""The report of a comparison: its table in the terminal and in Markdown, files and pictures."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from placement_gym.bench.report.wording import (
     summarize_effort,
 )
 from placement_gym.bench.run import BenchEnv, Json
-from placement_gym.problem import Placement, parse_assignment
+from placement_gym.problem import parse_assignment
 from placement_gym.view import figures
 
 Document = dict[str, Any]
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
-"""A label that a file's name can hold unchanged but for spaces, each of which becomes ``--``."""
+"""A label that is a file's name if spaces become ``--``."""
 TITLE_LETTERS = 92
-"""Length of a note up to which it is printed on pictures; longer ones are next to the table."""
+"""Longest note that pictures show."""
 COLUMNS = (
     Column("agent", text=True),
     Column("seed", spare=2),
@@ -64,11 +64,11 @@ COLUMNS = (
     Column("infeas.", spare=4, meaning=INFEASIBLE),
     Column("wall s", spare=4, meaning="of the search"),
 )
-"""Those without a meaning need none; the legend of the shown ones has one line on 80 columns."""
+"""The legend of the columns shown fits a line of 80."""
 SHOWN = ("agent", "seed", "ms", "gap", "x best single", "faster", "evals")
-"""Columns that a terminal shows, the others if asked."""
+"""Columns that a terminal shows without ``-v``."""
 MAX_FAILURES = 5
-"""Failed runs that a terminal names, the others if asked. Hand-tuned."""
+"""Failed runs that a terminal names without ``-v``. Hand-tuned."""
 
 
 def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
@@ -107,7 +107,7 @@ def conclusion(document: Document) -> str:
 
 
 def list_lines(document: Document) -> Iterator[tuple[dict[str, str], str]]:
-    """The lines of the table as cells by column, each with its style in a terminal."""
+    """List the lines of the table, as cells by column with a style for terminals."""
     known = KnownLatencies(
         best_single_ms=document["best_single_ms"],
         optimum_ms=document["optimum_ms"],
@@ -123,7 +123,7 @@ def list_lines(document: Document) -> Iterator[tuple[dict[str, str], str]]:
 
 
 def describe_run(row: Json, one_device_holds_the_model: bool) -> str:
-    """The result of a run in one line, printed as it ends."""
+    """Describe the result of a run in one line, printed as it ends."""
     seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
         return make_printable(explain_failure(row, seed))
@@ -139,11 +139,11 @@ def describe_run(row: Json, one_device_holds_the_model: bool) -> str:
 
 
 def comparison_table(document: Document, verbose: bool = False) -> Group:
-    """Make the table that the command prints, with notes, failures and the verdict.
+    """Make the table of a comparison, with notes, failures and the verdict.
 
     Args:
-        document: What ``compare`` returns.
-        verbose: Whether to show all columns and failures, where they fit, not the main ones.
+        document: The result of ``compare``.
+        verbose: Show all columns that fit, and all failures.
     """
     columns = [column for column in COLUMNS if verbose or column.name in SHOWN]
     table, rows = FittedTable(columns, heading(document)), document["rows"]
@@ -152,7 +152,7 @@ def comparison_table(document: Document, verbose: bool = False) -> Group:
     notes = [*document["notes"], *filter(None, [document["replaced"]])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
-    # Devices that are too small are no faults.
+    # A device that cannot hold the model is no failure.
     failures = {
         explain_failure(row): "" if exceeds_memory(row) else "red" for row in rows if row["error"]
     }
@@ -184,9 +184,9 @@ def format_markdown(document: Document) -> str:
 def write_comparison(
     bench_env: BenchEnv, document: Document, new: Collection[str], folder: Path
 ) -> None:
-    """Write pictures, ``comparison.json`` and ``table.md``; what cannot be drawn becomes a note.
+    """Write pictures, ``comparison.json`` and ``table.md``; draw placements of ``new`` keys again.
 
-    Placements of runs with ``new`` keys are drawn again.
+    Pictures that cannot be drawn become notes.
     """
     short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
     runs = draw_runs(document, "\n".join([heading(document), *short]), folder)
@@ -201,16 +201,14 @@ def write_comparison(
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     if row["placement"] is None:
         return
-    base = bench_env.base
-    assignment = parse_assignment(row["placement"], base.problem)
-    placement = Placement.from_assignment(base.problem, assignment, base.graph)
-    placement.save(name_file(row, folder), follow=False)
+    assignment = parse_assignment(row["placement"], bench_env.base.problem)
+    bench_env.to_placement(assignment).save(name_file(row, folder), follow=False)
 
 
 def draw_placements(
     bench_env: BenchEnv, document: Document, new: Collection[str], folder: Path
 ) -> Iterator[str]:
-    """Draw the finalists of new runs, and of others whose picture is missing."""
+    """Draw the finalists of new runs, and those without a picture."""
     for row in document["rows"]:
         path = name_file(row, folder, ".png")
         if row["placement"] is not None and (row["key"] in new or not path.exists()):

@@ -1,4 +1,4 @@
-"""Parts of a report as Markdown: headings, tables and pictures; parts are joined by empty lines."""
+"""Parts of a report in Markdown; they are joined by empty lines."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from placement_gym.base import make_printable, safe_name
 from placement_gym.view.figures import save
 
 MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that begin a mark of Markdown, HTML or mathematics anywhere in a line."""
+"""Characters that begin Markdown, HTML or mathematics anywhere in a line."""
 BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= |$))")
-"""Beginnings of a heading, a list or a rule of Markdown."""
+"""Beginnings of a heading, list or rule."""
 NUMBER = re.compile(r"[-≤±]? ?\.?\d")
 """Beginning of a number: its column is aligned to the right."""
 
 
 def escape_markdown(text: object) -> str:
-    """Markdown within a line, as in a cell, that shows the text unchanged."""
+    """Escape text within a line, as in a cell."""
     return MARKS.sub(escape_mark, make_printable(text))
 
 
 def escape_paragraph(text: object) -> str:
-    """As ``escape_markdown``, where the text begins a line."""
+    """Escape text at the beginning of a line."""
     escaped = escape_markdown(text)
     return BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
 
@@ -36,7 +36,6 @@ def escape_mark(found: re.Match[str]) -> str:
 
 
 def code_span(text: object) -> str:
-    """One line of Markdown that shows the text as code."""
     printable = make_printable(text)
     fence = "`" * (max((len(run) for run in re.findall("`+", printable)), default=0) + 1)
     space = " " if "`" in printable else ""
@@ -52,7 +51,7 @@ def format_bold(text: str) -> str:
 
 
 def format_table(lines: Sequence[Mapping[str, str]]) -> str:
-    """A table of cells by column; what a line lacks is empty."""
+    """A table from each line's cells by column; missing cells are empty."""
     names = list(dict.fromkeys(name for line in lines for name in line))
     columns = [[escape_markdown(line.get(name, "")) or " " for line in lines] for name in names]
     numbers = [any(map(NUMBER.match, column)) for column in columns]
@@ -62,7 +61,7 @@ def format_table(lines: Sequence[Mapping[str, str]]) -> str:
 
 
 def save_picture(figure: Figure, folder: Path, name: str, caption: str) -> str:
-    """Write a figure next to the report; returns the picture with what it shows below."""
+    """Write a figure next to the report; return the picture with its caption."""
     file = f"{safe_name(name)}.png"
     save(figure, folder / file)
     return f"![{escape_markdown(caption)}]({file})\n\n{escape_paragraph(caption)}"

@@ -1,4 +1,4 @@
-"""Latencies to compare results of a problem with: devices alone, the optimum, a bound."""
+"""Latencies that a problem's results are compared with: devices alone, the optimum, a bound."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class KnownLatencies:
         best_single_ms: The fastest device alone, its memory limit considered.
         optimum_ms: The proven optimum.
         bound_ms: A lower bound of all placements.
-        best_known_ms: The best known value that is kept with the package.
-        origin: Who found that value, from which commit and when.
-        elsewhere_ms: The best known value of the problem where finalists are scored a second time.
-        one_device_holds_the_model: Whether some device may run the model alone, as far as is known.
-            Where none may, speed-ups over the best single device are penalties that mean nothing.
+        best_known_ms: The best known value of the package.
+        origin: Agent, commit and date of that value.
+        elsewhere_ms: The best known value of the problem where finalists are scored again.
+        one_device_holds_the_model: Whether some device may run the model alone, as far as is known;
+            if none may, speed-ups over the best single device mean nothing.
     """
 
     best_single_ms: float | None = None
@@ -48,7 +48,7 @@ class KnownLatencies:
 
     @property
     def named(self) -> dict[str, float]:
-        """The values that tables show, by name; the bound only where no optimum is proven."""
+        """The values that tables show, by name; no bound if the optimum is proven."""
         values = {
             "best single device": self.best_single_ms,
             "proven optimum": self.optimum_ms,
@@ -58,9 +58,8 @@ class KnownLatencies:
         return {name: value for name, value in values.items() if value}
 
     def add_proof(self, best_ms: float) -> KnownLatencies:
-        """Add an optimum, if a placement's latency exceeds the bound by no more than rounding."""
-        open_bound = self.bound_ms if self.optimum_ms is None else None
-        if open_bound is None or not reaches(best_ms, open_bound):
+        """Add an optimum if a placement's latency equals the bound but for rounding."""
+        if self.optimum_ms or self.bound_ms is None or not reaches(best_ms, self.bound_ms):
             return self
         return replace(self, optimum_ms=best_ms)
 
@@ -72,9 +71,9 @@ def load_known_latencies(
     envs: BenchEnvs,
     on_problem: Callable[[], None] = lambda: None,
 ) -> dict[str, KnownLatencies]:
-    """The known latencies of each problem of rows that are corrected for drift.
+    """Known latencies of each problem of rows corrected for drift.
 
-    They come from the best known values of the package, or are computed and kept in the folder.
+    They are the best known values of the package, or are computed and kept in the folder.
     """
     path = folder / FILE
     references = load_references(path)
@@ -94,15 +93,12 @@ def load_known_latencies(
 
 
 def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
-    """Look up the best known values of the problems of rows.
-
-    Problems that have none are left out, and so are those whose rows belong to several models or
-    cost tables of the same name: no value is that of all of them.
-    """
+    """Look up the best known values of the problems of rows, where there are any."""
     known = {}
     placed = [row for row in rows if row["placement"]]
     for problem, own in group_by("problem", placed).items():
-        value = find_best_known(identify_row(own[0])) if len(_fingerprints(own)) == 1 else None
+        # No value is that of several models or cost tables of one name.
+        value = find_best_known(identify_row(own[0])) if len(find_fingerprints(own)) == 1 else None
         if value is None:
             continue
         score_on = own[0]["score_on"]
@@ -120,7 +116,7 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
 
 
 def load_references(path: Path) -> References:
-    """Bounds that a folder holds, with placements that solvers found."""
+    """Load the bounds of a folder, with placements that solvers found."""
     if not path.is_file():
         return {}
     try:
@@ -132,26 +128,21 @@ def load_references(path: Path) -> References:
 def compute_known(
     bench_env: BenchEnv, rows: Sequence[Json], problem: str, references: References
 ) -> KnownLatencies:
-    """The known latencies of corrected rows; a new bound is added to ``references``.
-
-    There is none where latencies are measured, as a profile gives no bound.
-    """
+    """Compute the known latencies of a problem; a new bound is added to ``references``."""
     alone, backend = bench_env.one_device_holds_the_model, bench_env.base.backend
     device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
     known = KnownLatencies(
         best_single_ms=None if np.isnan(device_ms) else device_ms, one_device_holds_the_model=alone
     )
-    if not isinstance(backend, SimulatedBackend):
+    if not isinstance(backend, SimulatedBackend):  # a profile gives no bound
         return known
     known_ms, origin = [row["latency_ms"] for row in rows], bench_env.origin
     key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
     reference = references.get(key, {})
-    # An optimum is what a run or the solver's placement takes now, never what the file says; a
-    # bound of another version, or above the latency of a placement, is replaced.
+    # A bound of another version, or above the latency of a placement, is computed again.
     placed_ms = min(*known_ms, replay(backend, reference.get("placement")))
     bound_ms = reference.get("bound_ms") or 0.0
     if reference.get("version") != VERSION or placed_ms < bound_ms * (1.0 - ROUNDING):
-        # For the environment's own latency, submodels and memory limits included.
         solved = bounds.lower_bound(
             backend.problem, backend.costs, backend.semantics, upper_ms=min(known_ms)
         )
@@ -169,22 +160,22 @@ def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
-    """The environment of rows with a latency; None if its model or costs are not theirs."""
+    """Make the environment of rows with a latency; None if its model or costs have changed."""
     if not rows:
         return None
     try:
         bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    return bench_env if _fingerprints(rows) == _fingerprints([bench_env.origin]) else None
+    return bench_env if find_fingerprints(rows) == find_fingerprints([bench_env.origin]) else None
 
 
-def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
+def find_fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
 
 
 def replay(backend: SimulatedBackend, placement: list[int] | None) -> float:
-    """The latency in ms of a placement that a file or solver states; infinite if it is none."""
+    """The latency in ms of a placement from a file or solver, infinite if it is not valid."""
     try:
         return np.inf if placement is None else evaluate_ms(backend, np.array(placement))
     except UserError:
@@ -192,7 +183,7 @@ def replay(backend: SimulatedBackend, placement: list[int] | None) -> float:
 
 
 def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
-    """The exact latency of (n_units,) device indices in ms, infinite if they are infeasible."""
+    """The latency of (n_units,) device indices in ms without noise, infinite if infeasible."""
     if backend.infeasibility(assignment):
         return np.inf
     return backend.remeasure([assignment])[0].latency_ms

@@ -1,4 +1,4 @@
-"""What a comparison shows on standard error: what it does, and a table that fills meanwhile."""
+"""Progress of a comparison on standard error: its plan, and a table that fills."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from placement_gym.bench.run import N_FINALISTS, UNCHANGED, BenchEnv, Json, Task
 from placement_gym.bench.study import count_runs
 
 START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 6, 6
-"""For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
-evaluation, and evaluations that last as long as measuring the finalists of a run."""
+"""For estimates: seconds until the first evaluation and of a compilation, inferences of an
+evaluation, and evaluations that take as long as measuring a run's finalists."""
 STRIP_WIDTH = 16
-"""Characters of a strip of samples: a line of the table has at most 80."""
+"""Characters of a strip of samples: lines fit 80."""
 DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
-"""No sample, one, two or three, and more of them at one place of the strip."""
+"""Marks of 0, 1, 2 to 3 and more samples."""
 BASE = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
-"""The place of what speed-ups are relative to."""
+"""Mark of a speed-up of 1."""
 
 
 def warn_if_busy(env_id: str) -> None:
-    """Warn if other programs leave no core to an environment that measures."""
+    """Warn if other programs leave no core for measurements."""
     busy = predict_interference() if is_measured(env_id) else ""
     if busy:
         Console(stderr=True).print(FittedText(busy, "bold yellow"))
@@ -35,7 +35,7 @@ def warn_if_busy(env_id: str) -> None:
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
 ) -> None:
-    """Print notes, the runs with their estimated time where it is known, and what agents do."""
+    """Print notes, the runs with their estimated time, and what agents do."""
     problem, plan = bench_env.base.problem, [count_runs(tasks, missing)]
     if bench_env.measured:
         plan.append(f"up to {N_FINALISTS} finalists of each measured again")
@@ -50,12 +50,12 @@ def announce(
 
 
 def count_evaluations(task: Task) -> int:
-    """Evaluations of a run at most: those of a fixed choice are one."""
+    """Largest number of evaluations of a run; a fixed choice has one."""
     return 1 if task.agent in UNCHANGED else task.budget
 
 
 def estimate_minutes(missing: Sequence[Task], reference_ms: float) -> str:
-    """Estimate how long runs on an idle machine take, from the latency of the reference."""
+    """Estimate how long runs take on an idle machine."""
     evaluations = sum(count_evaluations(task) + FINALS for task in missing)
     seconds = START_S + evaluations * (COMPILE_S + INFERENCES * reference_ms / 1e3)
     minutes = max(round(seconds / 60), 1)
@@ -64,15 +64,18 @@ def estimate_minutes(missing: Sequence[Task], reference_ms: float) -> str:
 
 @dataclass
 class Line:
-    """The runs of an agent, of all seeds."""
+    """The runs of an agent with all seeds.
+
+    Attributes:
+        rows: Of runs that have ended.
+        samples: Speed-ups of feasible evaluations.
+        evaluations: Of the current run.
+    """
 
     tasks: list[Task] = field(default_factory=list)
     rows: list[Json] = field(default_factory=list)
-    """Of runs that have ended."""
     samples: list[float] = field(default_factory=list)
-    """Speed-ups of all evaluations that were feasible."""
     evaluations: int = 0
-    """Of the run that continues."""
 
     def describe_state(self, running: bool) -> str:
         budget = count_evaluations(self.tasks[0])
@@ -90,9 +93,9 @@ class Line:
 
 
 class LiveTable:
-    """Agents as lines: state, best latency so far, speed-up, and a dot for each sample.
+    """A line for each agent: state, best latency so far, speed-up, and a dot for each sample.
 
-    Tasks that are missing are done now, in their order; ``labels`` are by the keys of tasks.
+    The ``missing`` tasks run now, in their order; ``labels`` are by the keys of tasks.
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class LiveTable:
             self.lines.setdefault(labels[task.key], Line()).tasks.append(task)
 
     def add_sample(self, speedup: float | None) -> None:
-        """Add an evaluation of the present run; see ``OnEvaluation``."""
+        """Add an evaluation of the current run; see ``OnEvaluation``."""
         line = self.lines[self.labels[self.waiting[0]]]
         line.evaluations += 1
         if speedup is not None:
@@ -140,7 +143,7 @@ class LiveTable:
                 Column("samples", spare=2, text=True, whole=True, meaning=dots),
             ]
         )
-        # Another thread draws than adds: what it reads twice may have changed.
+        # Another thread may add meanwhile: what is read twice may have changed.
         running = self.labels.get(next(iter(self.waiting), ""), "")
         for label, line in self.lines.items():
             table.add_row(

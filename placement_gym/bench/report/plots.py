@@ -1,17 +1,18 @@
-"""Pictures of studies, intervals, profiles and curves, and of comparisons, runs and placements."""
+"""Pictures of studies and comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from placement_gym.base import FloatArray, escape_figure_text
+from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Curve, bootstrap_curve, performance_profile
 from placement_gym.bench.run import SINGLE_DEVICE, BenchEnv, Json
 from placement_gym.problem import parse_assignment
@@ -28,11 +29,7 @@ from placement_gym.view.figures import (
     number_axis,
 )
 
-if TYPE_CHECKING:
-    from placement_gym.bench.report.scores import StudyResults
-
 N_CURVE_POINTS = 200
-"""Points of a curve. Hand-tuned."""
 BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
@@ -42,7 +39,7 @@ def rank_agents(results: StudyResults) -> list[str]:
 
 
 def draw_intervals(results: StudyResults) -> Figure:
-    """Mean and interquartile mean scores of finalists, and of what is predicted after learning."""
+    """Mean and interquartile mean scores of finalists, and of greedy placements."""
     agents = rank_agents(results)
     figure = Figure(figsize=(9, 1.5 + 0.28 * len(agents)), layout="constrained")
     axes = figure.add_subplot()
@@ -69,7 +66,7 @@ def draw_intervals(results: StudyResults) -> Figure:
 
 
 def draw_profiles(results: StudyResults) -> Figure:
-    """Share of an agent's runs with at least each score, with its 95 % interval."""
+    """Share of each agent's runs with at least a score, with its 95 % interval."""
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot()
     agents = rank_agents(results)
@@ -118,7 +115,7 @@ def draw_line(axes: Axes, x: FloatArray, curve: Curve, look: Mapping[str, Any]) 
 
 
 def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator[str]:
-    """Draw a comparison's runs and searches, if a run succeeded; see ``draw_if_possible``."""
+    """Draw a comparison's runs and searches, if a run succeeded; yield why one is not drawn."""
     rows, reference_ms = document["rows"], document["reference_ms"]
     if not any(row["latency_ms"] for row in rows):
         return
@@ -137,7 +134,7 @@ def draw_runs(document: Mapping[str, Any], title: str, folder: Path) -> Iterator
 
 
 def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]:
-    """What no placement exceeds, by name, as a speed-up over a latency."""
+    """The largest possible speed-up over a latency, by the optimum or the bound."""
     for name in ("optimum", "bound"):
         if limit_ms := document[f"{name}_ms"]:
             return {name: base_ms / limit_ms}
@@ -145,7 +142,7 @@ def list_limits(document: Mapping[str, Any], base_ms: float) -> dict[str, float]
 
 
 def name_seeds(rows: Sequence[Json]) -> list[Json]:
-    """Rows whose labels state the seed where there are several."""
+    """Add the seed to the labels of agents that have several."""
     labels = [row["label"] for row in rows]
     several = {label for label in labels if labels.count(label) > 1}
     return [

@@ -1,4 +1,4 @@
-"""The problems of a study: their table, and for each its agents and its best placement."""
+"""The part of a study's report on each problem: its agents and its best placement."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ LEGEND_OF_RUNS = (
 )
 VIEWS = "views"
 MAX_PAGE_UNITS = 20_000
-"""Units up to which a study has pages of placements, as larger ones take long to write;
-``placement-gym view`` writes single pages."""
+"""Largest problem with a page of placements: larger pages take long to write."""
 
 
 def list_problems(study: Study, results: StudyResults) -> list[str]:
-    """A table with a line for each problem, its legend, and what they are for."""
+    """The table of problems, its legend, and the roles of problems."""
     by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
     table = format_table([describe_problem(results, problem) for problem in by_role])
     proven = sum(known.optimum_ms is not None for known in results.known.values())
@@ -72,7 +71,7 @@ def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
 
 
 def format_bound(results: StudyResults, problem: str) -> str:
-    """The lower bound as a share of the lowest latency, or that this one is optimal."""
+    """The lower bound as a share of the lowest latency, or ``"optimal"``."""
     known = results.known.get(problem)
     if known is not None and known.optimum_ms is not None:
         return "optimal"
@@ -110,10 +109,9 @@ def report_problem(
     envs: BenchEnvs,
     folder: Path,
 ) -> list[str]:
-    """The results on one problem, which ``task`` is of: a table, a verdict, the best placement."""
+    """The results on the problem of a task: a table, a verdict, the best placement."""
     known = results.known[problem]
-    # Agents, published latencies, devices alone and optima are one list, so that each is next to
-    # what it is compared with.
+    # Agents, published and known latencies are one list, the lowest latency first.
     lines = [summarize_runs(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
         if latency_ms := values.get(task.model):
@@ -133,7 +131,7 @@ def report_problem(
 
 
 def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[float, dict[str, str]]:
-    """The median latency of an agent, inf if all runs failed, and its line of the table."""
+    """The median latency of an agent, infinite if all runs failed, and its line of the table."""
     rows, known = results.rows_of(agent, problem), results.known[problem]
     latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
@@ -170,7 +168,7 @@ def known_values(rows: list[Json], field: str) -> FloatArray:
 
 
 def format_greedy(rows: list[Json]) -> str:
-    """The median latency of feasible predictions, and how many are infeasible."""
+    """The median latency of feasible greedy placements, and how many are infeasible."""
     latency = known_values(rows, "greedy_latency_ms")
     if not len(latency):
         return "infeasible"
@@ -182,7 +180,7 @@ def format_greedy(rows: list[Json]) -> str:
 def draw_best_placement(
     results: StudyResults, problem: str, task: Task, envs: BenchEnvs, folder: Path
 ) -> list[str]:
-    """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
+    """Draw the fastest placement of all runs, or explain why that is not possible."""
     rows = [row for row in results.rows if row["problem"] == problem and row["latency_ms"]]
     if not rows:
         return []
@@ -205,15 +203,12 @@ def draw_best_placement(
 
 
 def write_view(rows: Sequence[Json], task: Task, folder: Path, number: int, n_units: int) -> str:
-    """Write the page of a problem's placements, the fastest of each agent; return a link to it.
-
-    The study's ``task`` decides what file is opened, not the rows. What goes wrong becomes a note,
-    as it must not cost the report.
-    """
+    """Write the page of each agent's fastest placement; return a link to it, or why not."""
     if n_units > MAX_PAGE_UNITS:
         return f"{n_units:,} units: placement-gym view writes the interactive page."
     path = f"{VIEWS}/problem-{number}.html"
     try:
+        # The study decides what file is opened, not the rows.
         task_rows = [row | {"env_kwargs": task.make_kwargs} for row in rows]
         page = render_page(make_view_data(open_runs(task_rows)))
         if (folder / VIEWS).is_symlink():  # as links of files, replaced and not followed

@@ -1,4 +1,4 @@
-"""The rows of a study as arrays: drift, what scores are relative to, scores, curves."""
+"""Scores and curves of a study's rows."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ DRIFT_NOTE = "Latencies are corrected for drift, by the device that each was mea
 
 
 def correct_drift(rows: Sequence[Json]) -> list[Json]:
-    """Make latencies comparable within each problem, and with them those of other quantiles.
+    """Make measured latencies comparable within each problem; simulated ones do not change.
 
-    The speed of a machine varies over time; what can be compared is the speed-up over a device
-    that was measured in the same interleaved run, so that each latency becomes the median of that
-    device's divided by its speed-up. Simulated latencies do not change.
+    A machine's speed varies over time. Each latency becomes the median latency of the device that
+    was measured with it, divided by the speed-up over that device.
     """
     corrected = []
     for own in group_by("problem", rows).values():
@@ -60,12 +59,12 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
 
 @dataclass(frozen=True)
 class ScoreReference:
-    """The lowest latency of a problem that is known.
+    """The lowest known latency of a problem.
 
     Attributes:
-        latency_ms: A score is this divided by a run's latency; nan where nothing is known.
+        latency_ms: A score is this divided by a run's latency; nan if nothing is known.
         origin: Where it comes from.
-        trivial: Whether one device alone reaches it, so that the problem stays out of averages.
+        trivial: Whether one device alone reaches it; averages leave such problems out.
     """
 
     latency_ms: float
@@ -74,22 +73,22 @@ class ScoreReference:
 
 
 def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> ScoreReference:
-    """The lowest of the proven optimum, the best known value and the latencies of runs."""
+    """Choose the lowest of the optimum, the best known value and the latencies of runs."""
     ran = [row for row in rows if row["latency_ms"]]
     best = min(ran, key=lambda row: row["latency_ms"], default=None)
     found_ms = best["latency_ms"] if best else np.inf
     before_ms = min(known.optimum_ms or np.inf, known.best_known_ms or np.inf)
-    least_ms = min(found_ms, before_ms)
-    if np.isinf(least_ms):
-        return ScoreReference(np.nan, "no run has a latency", trivial=False)
-    trivial = bool(np.isfinite(before_ms)) and is_trivial(least_ms, known.best_single_ms)
-    if best and np.isinf(before_ms):
-        return ScoreReference(least_ms, f"this study alone: {best['label']}", trivial=False)
+    if np.isinf(before_ms):
+        if best is None:
+            return ScoreReference(np.nan, "no run has a latency", trivial=False)
+        return ScoreReference(found_ms, f"this study alone: {best['label']}", trivial=False)
+    origin = known.origin or "proven optimum"
     if best and known.best_known_ms and found_ms < known.best_known_ms * (1 - ROUNDING):
         gain = 1 - found_ms / known.best_known_ms
         below = f"{100 * gain:.2g} % below {known.best_known_ms:.6g} ms by {known.origin}"
-        return ScoreReference(least_ms, f"new in this study: {best['label']}, {below}", trivial)
-    return ScoreReference(least_ms, known.origin or "proven optimum", trivial)
+        origin = f"new in this study: {best['label']}, {below}"
+    least_ms = min(found_ms, before_ms)
+    return ScoreReference(least_ms, origin, is_trivial(least_ms, known.best_single_ms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ class StudyResults:
     Attributes:
         rows: Rows of the results file, corrected for drift.
         known: Known latencies of each problem.
-        roles: What each problem is for: ``"test"`` if it is not named.
+        roles: Role of each problem, by default ``"test"``.
     """
 
     rows: Sequence[Json]
@@ -108,7 +107,7 @@ class StudyResults:
 
     @classmethod
     def load(cls, folder: str | Path) -> StudyResults:
-        """Read the results of a folder with the best known values; optima are not computed.
+        """Read the results of a folder with the best known values, without computing optima.
 
         Raises:
             UserError: The folder has no results.
@@ -119,7 +118,6 @@ class StudyResults:
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
-        """The results on some of the problems."""
         return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
 
     def role(self, problem: str) -> str:
@@ -127,7 +125,7 @@ class StudyResults:
         return self.roles.get(problem, TEST)
 
     def counted(self, role: str) -> list[str]:
-        """The problems of a role that averages are over: all but trivial ones."""
+        """The problems of a role but for trivial ones."""
         return [
             problem
             for problem in self.problems
@@ -154,7 +152,7 @@ class StudyResults:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The name of each problem: its model, and its devices where there are several."""
+        """The name of each problem: its model, with devices if these differ between problems."""
         parts = {problem: json.loads(problem)[2:] for problem in self.problems}
         stems = Counter(path.stem for path in {Path(model) for model, _ in parts.values()})
         several = len({json.dumps(devices) for _, devices in parts.values()}) > 1
@@ -167,27 +165,25 @@ class StudyResults:
 
     @cached_property
     def scored_elsewhere(self) -> bool:
-        """True if finalists were scored a second time, in another environment."""
+        """True if finalists were scored again in another environment."""
         return any(row["scored_ms"] for row in self.rows)
 
     def known_of(self, problem: str) -> KnownLatencies:
-        """The known latencies of a problem."""
         return self.known.get(problem, KnownLatencies())
 
     @cached_property
     def score_references(self) -> dict[str, ScoreReference]:
-        """References of each problem's scores."""
         groups = group_by("problem", self.rows)
         return {p: choose_score_reference(self.known_of(p), rows) for p, rows in groups.items()}
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
-        """The lowest latency of each problem that is known; see ``score_references``."""
+        """The lowest known latency of each problem."""
         return {problem: found.latency_ms for problem, found in self.score_references.items()}
 
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:
-        """The same where finalists are scored a second time."""
+        """The lowest known latency of each problem where finalists are scored again."""
         best_ms = {p: self.known_of(p).elsewhere_ms or np.inf for p in self.problems}
         for row in self.rows:
             best_ms[row["problem"]] = min(best_ms[row["problem"]], row["scored_ms"] or np.inf)
@@ -195,16 +191,13 @@ class StudyResults:
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
-        """The latency of each problem's reference device."""
         groups = group_by("problem", self.rows)
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) lowest known latency over the run's, nan where none ran.
+        """(n_seeds, n_problems) lowest known latency / latency of the run, nan without one.
 
-        Args:
-            agent: Its label.
-            field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
+        ``agent`` is a label, ``field`` one of ``score_fields``.
         """
         best_ms = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
@@ -215,7 +208,7 @@ class StudyResults:
 
     @cached_property
     def estimates(self) -> dict[tuple[str, str], Estimate]:
-        """Interquartile mean score with its interval, of each agent and field of ``scores``."""
+        """Interquartile mean of the scores of each agent and field, with its interval."""
         return {
             (agent, name): bootstrap(interquartile_mean, self.scores(agent, name))
             for agent in self.agents
@@ -224,7 +217,7 @@ class StudyResults:
 
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
-        """Mean over problems of the median score, of each agent and field of ``scores``."""
+        """Mean over problems of the median score, of each agent and field."""
         return {
             (agent, name): float(mean_of_medians(self.scores(agent, name)))
             for agent in self.agents
@@ -238,15 +231,12 @@ class StudyResults:
 
     @cached_property
     def ranking(self) -> list[str]:
-        """Agents by their means over problems, the best first; those without any come last."""
+        """Agents by their means over problems, the best first; those without any are last."""
         means = np.array([self.means[agent, "latency_ms"] for agent in self.agents])
         return [self.agents[place] for place in np.argsort(-means, kind="stable")]
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
-        """(runs, len(grid)) best score so far on a grid of evaluations (axis 0) or seconds (1).
-
-        It is 0 before the first feasible placement.
-        """
+        """(runs, len(grid)) best score so far, 0 at first, over evaluations (axis 0) or seconds."""
         curves = []
         for row in self.rows_of(agent):
             scale = self.least_ms[row["problem"]] / self.reference_ms[row["problem"]]

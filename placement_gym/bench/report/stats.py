@@ -1,7 +1,7 @@
 """Statistics over seeds and problems (Agarwal et al. 2021, "rliable").
 
-Scores are (n_seeds, n_problems) arrays, as rliable's: 0 where a run failed, nan where there was
-none. A statistic is a number, or of (k, n_seeds, n_problems) resampled scores (k,) numbers.
+Scores are (n_seeds, n_problems), 0 where a run failed and nan where there was none. A statistic is
+a number, or for (k, n_seeds, n_problems) resampled scores (k,) numbers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, IntArray
 
 RESAMPLES, CURVE_RESAMPLES = 2000, 400
-
-
 Curve = tuple[FloatArray, FloatArray, FloatArray]
 """(n_points,) values, and both ends of their 95 % intervals."""
 
@@ -29,7 +27,7 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: FloatArray) -> FloatArray:
-    """The mean of the middle half of all scores but those of failed runs; nan without any."""
+    """Mean of the middle half of the scores of runs that did not fail; nan without any."""
     runs = scores.reshape(*scores.shape[:-2], -1)
     ordered = np.sort(np.where(runs > 0, runs, np.nan), axis=-1)
     n_known = np.isfinite(ordered).sum(axis=-1, keepdims=True)
@@ -38,19 +36,16 @@ def interquartile_mean(scores: FloatArray) -> FloatArray:
 
 
 def mean_of_medians(scores: FloatArray) -> FloatArray:
-    """The mean over problems of each problem's median run, failed ones counting 0; nan without any.
-
-    Unlike the interquartile mean of all runs it leaves out no problem.
-    """
+    """Mean over problems of the median score, 0 for failed runs; nan without any."""
     played: BoolArray = np.asarray((~np.isnan(scores)).any(axis=-2))
     medians = np.nanmedian(np.where(played[..., None, :], scores, 0.0), axis=-2)
     return mean_or_nan(medians, played)
 
 
 def probability_of_improvement(scores: FloatArray, rival_scores: FloatArray) -> FloatArray:
-    """Compute how often a run of the first beats one of the second on a problem; ties count half.
+    """Share of pairs of runs on a problem that the first wins; ties count half.
 
-    A failed run loses against any other. The mean over problems on which both ran, or nan.
+    The mean over problems on which both ran, or nan.
     """
     first, theirs = scores[..., :, None, :], rival_scores[..., None, :, :]
     met = ~np.isnan(first) & ~np.isnan(theirs)
@@ -60,14 +55,14 @@ def probability_of_improvement(scores: FloatArray, rival_scores: FloatArray) -> 
 
 
 def mean_or_nan(values: FloatArray, mask: BoolArray) -> FloatArray:
-    """The mean over the last axis of the values that count; nan without any."""
+    """Mean over the last axis of the values in a mask; nan without any."""
     total, n = values.sum(axis=-1, where=mask), mask.sum(axis=-1)
     mean: FloatArray = np.where(n > 0, total / np.maximum(n, 1), np.nan)
     return mean
 
 
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> Curve:
-    """Share of the runs, failed ones too, with at least each of the scores."""
+    """Share of runs, failed ones included, with a score of at least each threshold."""
     played = ~np.isnan(scores)
     is_reached = (scores[played, None] >= thresholds).astype(np.float64)
     problem = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)[played]
@@ -75,10 +70,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> Curve:
 
 
 def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Estimate:
-    """Compute a statistic of scores with its stratified bootstrap interval.
-
-    Runs are resampled within each problem, independently for each of the arrays of scores.
-    """
+    """A statistic with its bootstrap interval; runs are resampled within each problem."""
     rng = np.random.default_rng(0)
     value = float(statistic(*scores))
     if np.isnan(value):
@@ -89,16 +81,13 @@ def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Esti
 
 
 def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """(RESAMPLES, n_seeds, n_problems): the runs of each problem drawn again, with replacement."""
+    """(RESAMPLES, n_seeds, n_problems): runs of each problem, drawn with replacement."""
     indices = rng.integers(len(scores), size=(RESAMPLES, *scores.shape))
     return np.take_along_axis(scores[None], indices, axis=1)
 
 
 def bootstrap_curve(curves: FloatArray, group: IntArray) -> Curve:
-    """Mean of (n_runs, n_points) curves with its bootstrap interval.
-
-    Runs are resampled within each (n_runs,) group, as ``bootstrap`` does within a problem.
-    """
+    """Mean of (n_runs, n_points) curves with its interval; runs are resampled within groups."""
     rng = np.random.default_rng(0)
     weights = np.zeros((CURVE_RESAMPLES, len(curves)))
     for problem in np.unique(group):

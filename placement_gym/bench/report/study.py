@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.backends import YES
-from placement_gym.base import UserError, progress_bar, write_text
+from placement_gym.base import progress_bar, write_text
 from placement_gym.bench.report.document import (
     code_span,
     escape_paragraph,
@@ -29,22 +29,20 @@ from placement_gym.bench.report.wording import (
     explain_failure,
     summarize_effort,
 )
-from placement_gym.bench.run import BenchEnvs, Json, is_measured, load_runs
-from placement_gym.bench.study import ROLES, Study
+from placement_gym.bench.run import BenchEnvs, Json, is_measured
+from placement_gym.bench.study import ROLES, Study, load_study_rows
 from placement_gym.hardware import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
 
 PICTURES = {
-    "scores": (
-        draw_intervals,
-        "means over problems, and interquartile means with intervals.",
-    ),
+    "scores": (draw_intervals, "means over problems, and interquartile means with intervals."),
     "profiles": (draw_profiles, "share of runs with at least a score, with 95 % intervals."),
     "curves": (draw_curves, "best score so far, mean over all runs with 95 % intervals."),
 }
-"""Name of a picture's file -> how it is drawn, and what it shows."""
+"""Name of a file -> how it is drawn, and its caption."""
+NOTHING_TO_AVERAGE = "Nothing to average: one device is as fast on each of them."
 FLOORS = ("random-blocks", "hill-climb", "annealing", "search", "greedy")
-"""Agents that need no learning; the best of them is what learning has to beat."""
+"""Agents without learning; the best of them is what learning has to beat."""
 MAX_EQUAL_DIFFERENCE = 5e-4
 """Difference of mean scores that are printed alike."""
 LEGEND = (
@@ -59,9 +57,9 @@ def report_study(study: Study, folder: str | Path, command: str = "", quiet: boo
     """Write ``report.md``, its pictures and ``views`` of the results that a study has so far.
 
     Args:
-        study: What was run.
-        folder: Where its results are.
-        command: The command that made the results, to be printed.
+        study: The study.
+        folder: Folder with its results.
+        command: The command that made the results, which the report states.
         quiet: Show no progress.
 
     Returns:
@@ -71,27 +69,19 @@ def report_study(study: Study, folder: str | Path, command: str = "", quiet: boo
         UserError: There are no results of this study.
     """
     folder, tasks = Path(folder), study.tasks()
-    # The study's order, not that in which runs ended: the report of a repeated study is the same.
-    # The folder may hold rows of other studies.
-    order = {task.key: place for place, task in enumerate(tasks)}
-    rows = [row for row in load_runs(folder) if row["key"] in order]
-    rows.sort(key=lambda row: order[row["key"]])
-    if not rows:
-        raise UserError(f"{folder} has no results of this study: run it first")
+    rows = load_study_rows(study, folder)
     rows = correct_drift([row | {"label": study.label(row)} for row in rows])
     task_of = {task.problem: task for task in tasks}
     n_problems = len({row["problem"] for row in rows})
-    # Each problem takes two steps, its bound and its tables, which share an environment.
+    # Two steps for each problem: its bound and its tables.
     with BenchEnvs() as envs, progress_bar(2 * n_problems, "steps", quiet) as progress:
         steps = progress.task_ids[0]
         progress.update(steps, description="optima and bounds")
         advance = partial(progress.advance, steps)
         known = load_known_latencies(rows, task_of, folder, envs, advance)
-        # Scores need every problem's latencies: which one is trivial decides what is averaged.
         results = StudyResults(rows, known, study.role_of)
         progress.update(steps, description="tables and pictures")
-        # The answer comes first, then the problems, then what failed.
-        parts = report_overview(study, results, len(order), command, folder)
+        parts = report_overview(study, results, len(tasks), command, folder)
         parts += [format_heading("Problems"), *list_problems(study, results)]
         for problem in results.problems:
             parts += report_problem(
@@ -112,7 +102,10 @@ def report_overview(
 ) -> list[str]:
     """The answer, the agents over the problems of each role, best first, and what was run."""
     rows, row = results.rows, results.rows[0]
-    (answer, *first), *further = report_roles(results, folder)
+    present = {results.role(problem) for problem in results.problems}
+    first, *others = [
+        (results.only(results.counted(role)), role) for role in ROLES if role in present
+    ]
     versions = {"placement-gym": row["version"]} | row["versions"]
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     made = f"{row['budget']} evaluations a run, {row['env']}; {listed}."
@@ -122,36 +115,33 @@ def report_overview(
         sentences.append(f"Scored elsewhere: {dict(study.score_on)}")
     return [
         format_heading((study.about or "A study").removesuffix("."), 1),
-        answer,
+        format_bold(summarize_study(*first)),
         *map(escape_paragraph, list_cautions(study, results)),
-        *first,
-        *(part for parts in further for part in parts[1:]),
+        *report_role(*first),
+        *draw_scores(*first, folder),
+        *(part for other in others for part in report_role(*other)),
         format_heading("How it was made"),
         *map(escape_paragraph, sentences),
         *([f"Made by {code_span(command)}"] if command else []),
     ]
 
 
-def report_roles(results: StudyResults, folder: Path) -> list[list[str]]:
-    """An answer and the agents over the problems of each role; pictures for the first one."""
-    present = {results.role(problem) for problem in results.problems}
-    parts = []
-    for role in [role for role in ROLES if role in present]:
-        averaged = results.only(results.counted(role))
-        heading = format_heading(f"All {role} problems")
-        if not averaged.rows:
-            remark = "Nothing to average: one device is as fast on each of them."
-            parts.append([format_bold(remark), heading, escape_paragraph(remark)])
-            continue
-        answer = format_bold(summarize_study(averaged, role))
-        pictures = [
-            save_picture(draw(averaged), folder, name, f"{role.capitalize()} problems: {shown}")
-            for name, (draw, shown) in PICTURES.items()
-            if not parts and any(row["latency_ms"] for row in averaged.rows)
-        ]
-        legend = escape_paragraph(LEGEND)
-        parts.append([answer, heading, summarize_agents(averaged), legend, *pictures])
-    return parts
+def report_role(averaged: StudyResults, role: str) -> list[str]:
+    """The agents over the problems of a role, best first."""
+    heading = format_heading(f"All {role} problems")
+    if not averaged.rows:
+        return [heading, escape_paragraph(NOTHING_TO_AVERAGE)]
+    return [heading, summarize_agents(averaged), escape_paragraph(LEGEND)]
+
+
+def draw_scores(averaged: StudyResults, role: str, folder: Path) -> list[str]:
+    """Pictures of the agents over the problems of a role, if a run succeeded."""
+    if not any(row["latency_ms"] for row in averaged.rows):
+        return []
+    return [
+        save_picture(draw(averaged), folder, name, f"{role.capitalize()} problems: {caption}")
+        for name, (draw, caption) in PICTURES.items()
+    ]
 
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
@@ -164,7 +154,7 @@ def list_cautions(study: Study, results: StudyResults) -> list[str]:
 
 
 def note_other_versions(rows: Sequence[Json]) -> list[str]:
-    """A sentence where rows carry another version of this package: agents may not be today's."""
+    """Warn if rows are of another version of this package, whose agents may differ."""
     made_by = sorted({row["version"] for row in rows if row["version"]} - {VERSION})
     note = (
         f"Rows carry version {' and '.join(made_by)} of this package; options that they do not "
@@ -174,7 +164,6 @@ def note_other_versions(rows: Sequence[Json]) -> list[str]:
 
 
 def summarize_agents(results: StudyResults) -> str:
-    """A table with a line for each agent over all problems of the results."""
     return format_table([summarize_agent(results, agent) for agent in results.ranking])
 
 
@@ -220,7 +209,7 @@ def estimate_chance(results: StudyResults, agent: str, rival: str) -> Estimate:
 
 
 def choose_floor(results: StudyResults) -> str | None:
-    """The label of the best agent of ``FLOORS``, by its mean over problems."""
+    """The agent of ``FLOORS`` with the best mean over problems."""
     floors = {row["label"] for row in results.rows if row["agent"] in FLOORS and row["latency_ms"]}
     return next((agent for agent in results.ranking if agent in floors), None)
 
@@ -235,7 +224,9 @@ def format_estimate(estimate: Estimate, digits: int = 3) -> str:
 
 
 def summarize_study(results: StudyResults, role: str) -> str:
-    """The answer of a study on the problems of a role, for readers who read one sentence."""
+    """State in one sentence which agent places best on the problems of a role."""
+    if not results.rows:
+        return NOTHING_TO_AVERAGE
     ranked = [agent for agent in results.ranking if results.means[agent, "latency_ms"] > 0]
     if not ranked:
         return "No run ended with a placement."
@@ -254,7 +245,7 @@ def summarize_study(results: StudyResults, role: str) -> str:
 
 
 def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
-    """State how many agents beat the best one that needs no learning, beyond chance."""
+    """State how many agents beat the floor beyond chance."""
     floor = choose_floor(results)
     rivals = [agent for agent in ranked if agent != floor]
     if floor is None or not rivals:
@@ -268,7 +259,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
 
 
 def count_split_wins(results: StudyResults) -> str:
-    """Count the problems with a run that beats the best single device, where one may run it."""
+    """State on how many problems a split beats the best single device."""
     unsplit = {p for p in results.problems if not results.known_of(p).one_device_holds_the_model}
     won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - unsplit
     n = len(results.problems)

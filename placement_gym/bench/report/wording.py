@@ -1,4 +1,4 @@
-"""Wording of results: numbers of tables, remarks on runs, and the verdict in one sentence."""
+"""Cells of tables, remarks on runs, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ MISFITS = (
         r"( \(.+\))?"
     ),
 )
-"""The failure of a placement that exceeds a limit, see ``Problem.memory_error``; in rows of version
-0.3 it has the limit first."""
+"""Errors of ``Problem.memory_error``, now and in rows of version 0.3."""
 MISLEADING = 0.1
-"""Share of disturbed evaluations from which a search may be misled. Hand-tuned."""
+"""Share of disturbed evaluations that may mislead a search. Hand-tuned."""
 Rows = Sequence[Json]
 
 
 def explain_agents(names: Iterable[str]) -> str:
-    """What shipped agents do, but for devices alone; an agent of the user is not explained."""
+    """Explain what shipped agents do, other than single devices."""
     try:
         about = load_bundled("agents.about:ABOUT")
     except UserError:  # another package of this name hides the agents
@@ -57,12 +56,12 @@ def describe_memory_error(error: str) -> str:
 
 
 def exceeds_memory(row: Json) -> bool:
-    """Return whether a row is that of a device which cannot hold the model: a result, no fault."""
+    """Return whether a row is of a device that cannot hold the model: a result, no failure."""
     return row["agent"] == SINGLE_DEVICE and bool(describe_memory_error(row["error"]))
 
 
 def explain_failure(row: Json, where: str = "") -> str:
-    """Describe a failed run by agent and reason; a device too small for the model as such."""
+    """Describe a failed run, or a device too small for the model."""
     who, why = row["label"], row["error"] or "failed"
     if exceeds_memory(row):
         who, why = f"{row['kwargs']['device']} alone", describe_memory_error(why)
@@ -70,7 +69,7 @@ def explain_failure(row: Json, where: str = "") -> str:
 
 
 def format_infeasible(rows: Sequence[Json]) -> str:
-    """The share of infeasible evaluations of some runs, and of repaired ones if there are any."""
+    """The share of infeasible evaluations of runs, with that of repaired ones if there are any."""
     evaluations = sum(row["evaluations"] for row in rows)
     if not evaluations:
         return "-"
@@ -81,7 +80,7 @@ def format_infeasible(rows: Sequence[Json]) -> str:
 
 
 def summarize_effort(rows: Rows) -> dict[str, str]:
-    """Evaluations, infeasible ones among them and seconds of a typical run, as cells by column."""
+    """Median evaluations and seconds of runs with the share of infeasible ones, as cells."""
     return {
         "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
         "infeas.": format_infeasible(rows),
@@ -98,11 +97,7 @@ def format_gap(latency_ms: float, known: KnownLatencies) -> str:
 
 
 def list_remarks(rows: Rows) -> list[str]:
-    """Remarks on agents: doubtful and disturbed runs, early ends, and starts that are the answer.
-
-    Args:
-        rows: All runs on one problem; those of earlier versions say nothing.
-    """
+    """Remarks on the runs on a problem: doubtful, disturbed, stopped early, or equal to a start."""
     lines, started = list[str](), dict[str, list[str]]()
     for label, runs in group_by("label", rows).items():
         reliable = [row for row in runs if not row.get("warning")]
@@ -135,17 +130,17 @@ def list_remarks(rows: Rows) -> list[str]:
 
 
 def is_misled(row: Json) -> bool:
-    """Return whether other programs disturbed so much of a search that it may be misled."""
+    """Return whether other programs may have misled a search."""
     return (row.get("disturbed") or 0) > MISLEADING * row.get("evaluations", 0)
 
 
 def name_share(label: str, part: Rows, runs: Rows) -> str:
-    """An agent with how many of its runs are meant, unless all are."""
+    """An agent, with the number of its runs that are meant unless all are."""
     return label if len(part) == len(runs) else f"{label} ({len(part)} of {len(runs)} runs)"
 
 
 def describe_start(start: str) -> str:
-    """A start in words, as "milp's placement" or "GPU alone"."""
+    """Describe a start, as in "milp's placement" or "GPU alone"."""
     return start if start.endswith(" alone") else f"{start}'s placement"
 
 
@@ -156,14 +151,10 @@ def remark_on(row: Mapping[str, Any]) -> str:
 
 
 def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
-    """State in one sentence whether a split is faster than a single device.
+    """State in one sentence whether a split beats the best single device on a problem.
 
-    An agent beats the best single device if its finalist does so by more than the noise in more
-    than half of its runs; the gain is the median of its runs, as in the table.
-
-    Args:
-        rows: All runs on one problem.
-        one_device_holds_the_model: Whether some device may run the model alone.
+    An agent's does if its finalist is faster beyond the noise in more than half of its runs; the
+    gain is the median of its runs.
     """
     mixed = [row for row in rows if len(set((row["placement"] or {}).values())) > 1]
     splits = [row for row in mixed if row["speedup_vs_best_single"] is not None]
@@ -193,5 +184,5 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
 
 
 def count_wins(rows: Rows) -> int:
-    """Runs whose finalist beats the best single device by more than the noise."""
+    """Count runs whose finalist beats the best single device beyond the noise."""
     return sum(row["beats_best_single"] == YES for row in rows)

@@ -26,28 +26,18 @@ def run_agent(
     budget: int,
     on_evaluation: OnEvaluation = lambda speedup: None,
 ) -> tuple[Row, Placement | None]:
-    """Run an agent's search, and measure its finalist again.
+    """Run an agent's search within a budget of evaluations, and measure its finalist again.
 
-    The deterministic placement of every agent is evaluated at the end. An agent with ``learn`` gets
-    the rest of the budget before; all of it if its ``predicts_best`` says that ``predict`` returns
-    the best placement that it has evaluated. The finalist is the fastest of the best three after
-    re-measurement; of an agent that does not learn, its one placement.
+    The last evaluations of the budget are those of a deterministic episode. An agent with ``learn``
+    gets the others; all of them if its ``predicts_best`` says that ``predict`` returns the best
+    placement that it has evaluated. The finalist is the fastest of the best three, measured again;
+    of an agent that does not learn, its one placement.
 
-    Args:
-        bench_env: Where it runs.
-        agent: The agent.
-        seed: Seed of agent and environment.
-        budget: Evaluations that the agent may use.
-        on_evaluation: See ``OnEvaluation``.
-
-    Returns:
-        The result row, and the finalist's placement if there is one. A failure of the engine or
-        of the agent, ``sys.exit`` included, is an ``error`` in the row, which then holds the best
-        placement that was evaluated.
+    Returns the row, and the finalist's placement if there is one. A failure of the engine or of the
+    agent, ``sys.exit`` included, is the row's ``error``; the row has the best placement so far.
     """
-    # Counted at the backend, below all wrappers, vectors and callbacks of an agent: none evaluates
-    # a placement without it.
     base = bench_env.base
+    # Counts at the backend, below all wrappers, vectors and callbacks of an agent.
     budgeted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = Row.begin(
         agent=agent.name,
@@ -70,21 +60,20 @@ def run_agent(
             finalist = bench_env.finals.choose(candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
-        # An error of an agent ends its run, not the comparison; Ctrl-C ends both. What the agent
-        # has found until then is kept.
+        # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
         if not row.evaluations:
             row = row.change(**budgeted.describe(min(budgeted.evaluations, budget)))
-        best = [Placement.from_assignment(base.problem, a, base.graph) for a in budgeted.best(1)]
-        found = {"placement": dict(best[0].units) if best else None, "error": describe_error(error)}
+        best = [bench_env.to_placement(assignment).units for assignment in budgeted.best(1)]
+        found = {"placement": dict(best[0]) if best else None, "error": describe_error(error)}
         return row.change(**found), None
-    placement = Placement.from_assignment(base.problem, finalist.assignment, base.graph)
+    placement = bench_env.to_placement(finalist.assignment)
     start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
     found = {"placement": dict(placement.units), "start": start}
     return row.change(**describe_finalist(finalist), **found), placement
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
-    """By default, placements are repaired where limits are hard, but not those of fixed choices."""
+    """By default, repair placements where limits are hard, but not those of fixed choices."""
     if agent.repair is not None:
         return agent.repair
     requested = bench_env.env_kwargs.get(REPAIR)
@@ -94,7 +83,7 @@ def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """The error's class and message; of a fault in a program, also the line that raised it."""
+    """The error's class and message; for a bug, also the line that raised it."""
     text = f"{type(error).__name__}: {error}"
     frames = extract_tb(error.__traceback__)
     if isinstance(error, PlacementGymError | SystemExit) or not frames:
@@ -109,8 +98,8 @@ def run_search(
     # Making an agent may already evaluate placements, which count.
     policy = agent.make(bench_env.env, row.seed)
     learns, ended_early = agent.learns and hasattr(policy, "learn"), False
-    # The last evaluations of a learner belong to its greedy placement: rows would leave out what it
-    # has learned. Where the budget does not hold them, they are outside of it and only shown.
+    # The last evaluations of a learner are for its greedy placement. If the budget is too small for
+    # them, they are not counted.
     greedy_cost = bench_env.episode_evaluations
     shares = learns and not getattr(policy, "predicts_best", False) and greedy_cost < row.budget
     if learns:

@@ -25,10 +25,9 @@ from placement_gym.base.schemas import AgentFields, check
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``"module:attribute"``."""
-
 DISTRIBUTION = "placement-gym"
 REPAIR = "repair"
-"""An option of every agent that the harness takes: whether its placements are repaired."""
+"""An option of every agent, for the harness: whether its placements are repaired."""
 SINGLE_DEVICE = "single-device"
 ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 """OpenVINO's own choice."""
@@ -46,8 +45,7 @@ class AgentSpec:
 
     Attributes:
         name: A registered name, or ``"module:attribute"``.
-        kwargs: Options of the agent's ``make(env, seed, **kwargs)``; and ``repair``, whether the
-            harness repairs its placements.
+        kwargs: Options of the agent's ``make(env, seed, **kwargs)``, and ``repair``.
         factory: The factory or the agent itself; None imports ``name``.
         alias: Name in tables; empty for ``name`` with its options.
     """
@@ -119,7 +117,7 @@ class AgentSpec:
 
     @property
     def learns(self) -> bool:
-        """True if its ``learn`` is called, where it has one; an object only predicts."""
+        """True if its ``learn`` is called; an agent object only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
@@ -147,7 +145,7 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
 
 
 def check_objects(agents: Sequence[AgentSpec]) -> None:
-    """Raise a ``UserError`` if an agent in memory has another's name: rows tell agents by it."""
+    """Raise a ``UserError`` if an agent in memory has the name of another one."""
     counts, registered = Counter(agent.name for agent in agents), registered_agents()
     for agent in agents:
         shipped = load_agent(agent.name) if agent.name in registered else None
@@ -165,18 +163,14 @@ def load_agent(name: str) -> Any:
         unknown = load_bundled("agents:unknown_agent")(name)
         hint = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
         raise UnknownAgentError(f"{unknown} ({hint})")
-    # Only for agents of the user: a folder with a module `agents` must not hide the shipped ones.
-    if name not in registered:
+    if name not in registered:  # a user's module `agents` must not hide the shipped ones
         find_modules_in(Path.cwd())
     return import_attribute(target)
 
 
 def find_modules_in(folder: str | Path) -> None:
-    """Add a folder to the end of the module path, so that ``my_module:make`` can be imported.
-
-    At the end, it hides no module of Python. This package's own folder is added before it, as an
-    editable install is not on ``sys.path``.
-    """
+    """Make modules in a folder importable, as in ``my_module:make``."""
+    # At the end of the path, they hide no module of Python. An editable install is not on it.
     for path in (str(IMPORT_ROOT), str(folder)):
         if path not in sys.path:
             sys.path.append(path)
@@ -214,8 +208,7 @@ def import_attribute(target: str) -> Any:
         package, hint = module.partition(".")[0], ""
         if isinstance(error, ModuleNotFoundError) and error.name == package:
             hint = " in this folder or among installed packages"
-        # A package of the same name elsewhere is the usual reason, and invisible in Python's
-        # message.
+        # The usual reason is another package of that name, which Python's message does not show.
         if found := sys.modules.get(package):
             origin = getattr(found, "__file__", None) or ", ".join(getattr(found, "__path__", []))
             hint += f"; {package!r} was imported from {origin}: if that is another package, "

@@ -14,8 +14,8 @@ from placement_gym.envs import DevicePlacementEnv
 
 INFEASIBLE = "infeasible"
 N_FINALISTS = 3
-"""Placements that are measured again. Hand-tuned, because the fastest of many noisy samples is
-partly luck."""
+"""Placements that are measured again: the fastest of many noisy samples is partly luck.
+Hand-tuned."""
 OnEvaluation = Callable[[float | None], object]
 """Called after each evaluation with its speed-up, None if it was infeasible."""
 
@@ -34,7 +34,7 @@ class BudgetReached(Exception):  # noqa: N818  a signal, not an error
 
 
 class BudgetedBackend(BackendWrapper):
-    """Counts evaluations, repeated and cached ones included; one too many is ``BudgetReached``.
+    """Counts evaluations, repeated and cached ones included; raises ``BudgetReached`` beyond.
 
     Measurements of single devices and of finalists are not counted.
     """
@@ -46,13 +46,13 @@ class BudgetedBackend(BackendWrapper):
         self.budget = budget
         self.on_evaluation = on_evaluation
         self.history: list[Evaluation] = []
-        self.curve: list[tuple[int, float, float]] = []
+        self.curve: list[tuple[int, float, float]] = []  # evaluations, seconds, best speed-up
         self.repaired: list[int] = []
         self.started, self.started_cpu_s = now_s(), cpu_now_s()
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the budget was given, without the compilation of kernels."""
+        """Seconds since it was made, without the compilation of kernels."""
         return round(now_s() - self.started, 3)
 
     @property
@@ -67,10 +67,7 @@ class BudgetedBackend(BackendWrapper):
     def count_evaluations(
         self, env: DevicePlacementEnv, repair: bool | None = None
     ) -> Iterator[None]:
-        """Take the place of an environment's backend, and ``repair`` that of its own unless None.
-
-        The environment evaluates with the backend inside this one.
-        """
+        """Replace an environment's backend by this one, and its ``repair`` unless None."""
         earlier = env.backend, env.repair, env.on_repair
         env.backend, env.on_repair = self, self.note_repairs
         env.repair = env.repair if repair is None else repair
@@ -82,21 +79,18 @@ class BudgetedBackend(BackendWrapper):
     def note_repairs(self, is_repaired: BoolArray) -> None:
         """Record which of the next evaluated placements were repaired."""
         evaluated = [index for index in self.repaired if index < self.evaluations]
-        # Those beyond a budget were noted before the batch was cut, and others take their place.
+        # Others take the place of those that a batch cut at the budget did not evaluate.
         self.repaired = evaluated + (self.evaluations + np.flatnonzero(is_repaired)).tolist()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``; raises ``BudgetReached`` if the budget is spent."""
         self.check_budget()
         found = self.inner.evaluate(assignment)
         self.record(assignment, found.speedup, found.error, found.interference > 0.0)
         return found
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``; raises ``BudgetReached`` if the budget ends within it."""
+        """Evaluate as much of a batch as the budget allows; ``BudgetReached`` if it is not all."""
         self.check_budget()
-        # A batch that exceeds the budget is cut, so that an agent that evaluates in large batches
-        # has as many evaluations as one that goes one by one.
         affordable = assignments[: self.budget - self.evaluations]
         batch = self.inner.evaluate_batch(affordable)
         for assignment, speedup, feasible, disturbed in zip(affordable, *batch, strict=True):
@@ -113,7 +107,6 @@ class BudgetedBackend(BackendWrapper):
     def record(
         self, assignment: IntArray, speedup: float, error: str, disturbed: bool = False
     ) -> None:
-        """Add an evaluation to the history and the curve (evaluations, seconds, best speed-up)."""
         self.history.append(Evaluation(assignment.copy(), speedup, error, disturbed))
         incumbent = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > incumbent:
@@ -121,7 +114,7 @@ class BudgetedBackend(BackendWrapper):
         self.on_evaluation(None if error else speedup)
 
     def describe(self, n_first: int) -> dict[str, Any]:
-        """The fields of a row that say what the first evaluations were, and the time until now."""
+        """The fields of a row on its first evaluations, and the time until now."""
         first = self.history[:n_first]
         return {
             "evaluations": n_first,
@@ -134,13 +127,9 @@ class BudgetedBackend(BackendWrapper):
         }
 
     def best(self, n: int, n_first: int | None = None) -> list[IntArray]:
-        """The ``n`` fastest distinct feasible placements of the first evaluations, or of all.
-
-        Placements slower than ``CONTENDER_SHARE`` of the fastest are omitted.
-        """
+        """The ``n`` fastest feasible contenders of the first evaluations, or of all."""
         feasible = [evaluation for evaluation in self.history[:n_first] if not evaluation.error]
         by_speedup = sorted(feasible, key=lambda evaluation: -evaluation.speedup)
-        # By assignment: repeats of one placement must not fill the places of finalists.
         unique = {
             evaluation.assignment.tobytes(): evaluation.assignment
             for evaluation in by_speedup
@@ -149,11 +138,11 @@ class BudgetedBackend(BackendWrapper):
         return list(unique.values())[:n]
 
     def explain_failure(self) -> str:
-        """The latest failure, which is why there is no finalist."""
+        """Explain why there is no finalist."""
         failures = [evaluation for evaluation in self.history if evaluation.error]
         if not failures:
             return "nothing was evaluated"
-        # A batch records only that a placement was infeasible: the reason is computed now.
+        # A batch records no reasons.
         return self.infeasibility(failures[-1].assignment) or failures[-1].error
 
     def last(self) -> list[IntArray]:

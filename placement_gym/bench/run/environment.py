@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from placement_gym.backends import CachedBackend, Finals, SingleDeviceResults
-from placement_gym.base import JsonFile, UserError, safe_name
+from placement_gym.base import IntArray, JsonFile, UserError, safe_name
 from placement_gym.envs import (
     DevicePlacementEnv,
     PerUnitEnv,
@@ -24,12 +24,12 @@ from placement_gym.envs import (
 )
 from placement_gym.hardware import DeviceSpec
 from placement_gym.models import read_older, save_inputs, save_model, states_sizes
-from placement_gym.problem import PLACEMENT_ALONE
+from placement_gym.problem import PLACEMENT_ALONE, Placement
 
 
 @dataclass(frozen=True)
 class BenchEnv:
-    """The environment that agents are compared in, and id and arguments that make an equal one."""
+    """An environment to compare agents in, with the id and arguments to make it again."""
 
     env: gym.Env[Any, Any]
     env_id: str
@@ -37,10 +37,10 @@ class BenchEnv:
 
     @classmethod
     def make(cls, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:
-        """Make the environment of an id and JSON-able arguments; see ``make_portable``.
+        """Make an environment from arguments as ``make_portable`` returns them.
 
         Raises:
-            UserError: The id or an argument is unknown or wrong.
+            UserError: The id or an argument is wrong.
         """
         try:
             env = gym.make(find_env_spec(f"placement_gym:{env_id}"), **read_older(env_kwargs))
@@ -52,8 +52,7 @@ class BenchEnv:
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
-        # Resolved devices instead of the user's request: another process, or machine, must get the
-        # same.
+        # Resolved devices: another process, or machine, must get the same.
         devices = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, {**env_kwargs, "devices": devices})
 
@@ -68,7 +67,7 @@ class BenchEnv:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Fields of rows that identify the problem: fingerprints, None if measured, and devices."""
+        """Fields of rows that identify the problem; no costs if it is measured."""
         problem = self.base.problem
         graph = problem.units.graph
         return {
@@ -81,7 +80,7 @@ class BenchEnv:
 
     @property
     def episode_evaluations(self) -> int:
-        """Number of placements that an episode evaluates, its reset included."""
+        """Placements that an episode evaluates, its reset included."""
         env = self.env.unwrapped
         if not isinstance(env, PerUnitEnv):
             return self.base.horizon
@@ -91,8 +90,11 @@ class BenchEnv:
 
     @cached_property
     def finals(self) -> Finals:
-        """The finalists of all runs since ``clear_caches``, which are measured again."""
+        """Measures the finalists of all runs since ``clear_caches``."""
         return Finals(self.base.backend, self.base.singles, self.measured)
+
+    def to_placement(self, assignment: IntArray) -> Placement:
+        return Placement.from_assignment(self.base.problem, assignment, self.base.graph)
 
     @property
     def one_device_holds_the_model(self) -> bool:
@@ -104,15 +106,11 @@ class BenchEnv:
         )
 
     def clear_caches(self) -> None:
-        """Drop measurements in memory, so that runs with different seeds are independent.
-
-        Single devices are measured again where latencies are noisy: one sample must not decide for
-        all seeds which device is the fastest.
-        """
+        """Drop measurements in memory, so that runs with different seeds are independent."""
         self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
-        if self.measured:
+        if self.measured:  # one sample must not decide for all seeds which device is the fastest
             self.base.singles = SingleDeviceResults.from_backend(self.base.backend)
 
     def close(self) -> None:
@@ -129,8 +127,6 @@ class BenchEnvs:
         self.open: OrderedDict[str, BenchEnv] = OrderedDict()
 
     def get(self, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:
-        """The environment of an id and JSON-able arguments, made if it is not open."""
-        # Sorted, so that arguments in another order find the same environment.
         key = json.dumps([env_id, env_kwargs], sort_keys=True)
         if key not in self.open:
             self.open[key] = BenchEnv.make(env_id, env_kwargs)

@@ -27,11 +27,10 @@ from placement_gym.base.schemas import (
 from placement_gym.version import VERSION
 
 PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
-"""Those that results depend on, besides Python."""
+"""Packages that results depend on."""
 
 
 def origin() -> dict[str, str | None]:
-    """The columns of a row that say where it comes from: version, commit and processor."""
     return {"version": VERSION, "commit": git_commit(), "processor": processor()}
 
 
@@ -55,7 +54,6 @@ def host() -> str:
 
 @cache
 def processor() -> str:
-    """The processor's name, as its maker and the system have it."""
     file = Path("/proc/cpuinfo")  # of Linux
     text = file.read_text(errors="replace") if file.is_file() else ""
     listed = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -83,7 +81,6 @@ def find_commit(file: Path) -> str | None:
 
 
 def check_problem(text: str) -> str:
-    """Return the text of a problem: environment, its arguments, model and devices as JSON."""
     match parse_json(text):
         case [str(), dict(), str(), _]:
             return text
@@ -91,15 +88,13 @@ def check_problem(text: str) -> str:
 
 
 def check_time(text: str) -> str:
-    """Return a moment as ISO 8601 writes it."""
+    """Return a time in ISO 8601."""
     datetime.fromisoformat(text)
     return text
 
 
 MIN_MS, MAX_MS = 1e-250, 1e19
-"""Latencies whose ratios are finite; cost tables have latencies between them."""
-
-
+"""Latencies whose ratios are finite."""
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Latency = Annotated[FiniteFloat, Field(ge=MIN_MS, le=MAX_MS)] | None
 Speedup = Annotated[FiniteFloat, Field(ge=1 / MAX_NUMBER, le=MAX_NUMBER)] | None
@@ -120,8 +115,7 @@ class Row(Fields):
         env: Id of the environment.
         env_kwargs: Arguments that the environment was made with.
         model: Name of the model.
-        model_fingerprint: Fingerprint of its operator graph, and after a hyphen of the user's own
-            inputs, if there are any.
+        model_fingerprint: Of its operators, and after a hyphen of the user's own inputs, if any.
         devices: Devices with their settings.
         seed: Seed of the run.
         budget: Evaluations allowed.
@@ -129,37 +123,32 @@ class Row(Fields):
         stopped: Whether the search ended by itself before the budget was used.
         infeasible: Number of evaluations whose placement did not fit or run, after any repair.
         repaired: Number of evaluations whose placement did not fit and was repaired.
-        disturbed: Number of evaluations in which other programs left too few samples undisturbed;
-            None in rows before 0.4.
-        costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
+        disturbed: Number of evaluations with too few undisturbed samples; None before 0.4.
+        costs_fingerprint: Of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
-        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning, by the agent's
-            ``greedy`` where it has one.
+        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
         greedy_speedup: Its speed-up over the reference device, measured with it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
-        noise: Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction.
+        noise: Half-width of the 95 % interval of ``speedup_vs_best_single``, relative to it.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
-        memory_bytes: Bytes of weights and state that it puts on each device.
-        held_bytes: Bytes that each device reports for it, an item being None where the device
-            reports none; None where nothing was compiled.
-        wall_s: Seconds of search, without the compilation of kernels (with it in rows before 0.4).
-        cpu_s: Seconds of the processor that this process took for it; None in rows before 0.3.
+        memory_bytes: Bytes of weights and state on each device.
+        held_bytes: Bytes that each device reports, or None; None if nothing was compiled.
+        wall_s: Seconds of search, without the compilation of kernels (with it before 0.4).
+        cpu_s: CPU seconds of the search; None before 0.3.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
-        warning: Why the finalist's measurement is too unreliable for a verdict, or an empty string.
-        interference: Share of its time that other programs took. The verdict allows for it; the
-            size of the speed-up may differ on an idle machine.
+        warning: Why the finalist's measurement is too unreliable for a verdict, or ``""``.
+        interference: Share of its time that other programs took, which the verdict allows for.
         placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
-        start: Name of the start of the search, as of a heuristic, that equals the finalist; empty
-            if none does.
-        error: Why there is no latency, or an empty string.
+        start: The start of the search, such as a heuristic, that equals the finalist, or ``""``.
+        error: Why there is no latency, or ``""``.
         version: Of this package.
-        versions: Of Python and the packages that results depend on.
+        versions: Of Python and ``PACKAGES``.
         host: The machine.
-        processor: Its name; None in rows before 0.3.
+        processor: Its name; None before 0.3.
         commit: Of this package's source tree.
         time: When the run began.
     """
@@ -209,7 +198,7 @@ class Row(Fields):
 
     @classmethod
     def begin(cls, **values: Any) -> Row:
-        """The row of a run that begins now on this machine."""
+        """Begin the row of a run, now and on this machine."""
         time = datetime.now(UTC).isoformat("T", "seconds")
         about: dict[str, Any] = {**origin(), "versions": versions(), "host": host(), "time": time}
         return cls(**to_plain(values), **about)
@@ -218,7 +207,6 @@ class Row(Fields):
         return self.model_copy(update=values)
 
     def to_json(self) -> dict[str, Any]:
-        """The row as ``to_plain`` converts it."""
         values: dict[str, Any] = to_plain(dict(self))
         return values
 
@@ -263,9 +251,10 @@ class StudyRow(Row):
     def check_environment(self) -> StudyRow:
         """Refuse an environment that differs from that of the problem."""
         env, env_kwargs, model, _ = parse_json(self.problem)
-        of_problem = {"model", "devices"}  # a problem has them as the study names them
         other_kwargs = {
-            name: value for name, value in self.env_kwargs.items() if name not in of_problem
+            name: value
+            for name, value in self.env_kwargs.items()
+            if name not in ("model", "devices")  # a problem has them as the study names them
         }
         # A path with a variable, as ${DATA}, is resolved on each machine and cannot be compared.
         differs = "$" not in model and self.env_kwargs.get("model") != model

@@ -37,7 +37,7 @@ PACKED_ROWS = "results.jsonl.xz"
 FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 2**34, 2**28
-"""Size of a results file, and of a compressed one once unpacked, at most. Hand-tuned."""
+"""Largest results file, and largest compressed one once unpacked. Hand-tuned."""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
 DECODERS: dict[str, Callable[[], Any]] = {
@@ -47,12 +47,7 @@ DECODERS: dict[str, Callable[[], Any]] = {
 
 
 def append_row(path: Path, row: Json) -> None:
-    """Add a row to a results file; a last line that a kill has torn is cut off first.
-
-    Raises:
-        FileError: It cannot be written, or could not be read again, which would else be found out
-            after a study of days; the lines before are kept.
-    """
+    """Add a row to a results file; ``FileError`` if it cannot be written or read again."""
     line = json.dumps(row).encode()
     try:
         parse_row(line)
@@ -62,13 +57,12 @@ def append_row(path: Path, row: Json) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file; see ``append_row``."""
-    # Flushed to the disk, so that a run is not repeated after a power cut.
+    """Add a line to a file, after cutting off a last line that a kill has torn."""
     cut_torn_line(path)
     with explain_write_errors(path), path.open("ab") as file:
         file.write(line + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file.fileno())  # or a power cut would lose the run
 
 
 def cut_torn_line(path: Path) -> None:
@@ -82,10 +76,7 @@ def cut_torn_line(path: Path) -> None:
 
 
 def load_runs(path: Path) -> list[Json]:
-    """Read the rows of the runs of a folder, or of a file; see ``read_runs``.
-
-    Damaged lines are left out, with a warning that has their numbers.
-    """
+    """Read the rows of a folder or file; damaged lines are left out with a warning."""
     rows, damaged = read_runs(path)
     if damaged:
         summary = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
@@ -97,13 +88,10 @@ def load_runs(path: Path) -> list[Json]:
 
 
 def read_runs(path: Path) -> tuple[list[Json], list[str]]:
-    """Read the rows of the runs of a folder, or of a file, and a sentence for each damaged line.
+    """Read the rows of a folder or file, and a sentence for each damaged line.
 
-    Failed runs that were done again are left out, and a torn last line does not count. Published
-    rows, ``results.jsonl.xz``, come before those that were added since.
-
-    Raises:
-        UserError: A file cannot be read, or a compressed one is damaged.
+    Failed runs that were repeated are left out, and so is a torn last line. Published rows,
+    ``results.jsonl.xz``, come first. Raises a ``UserError`` if a file cannot be read or unpacked.
     """
     rows, damaged = list[Json](), list[str]()
     for file in list_files(path):
@@ -120,17 +108,14 @@ def read_runs(path: Path) -> tuple[list[Json], list[str]]:
 
 
 def list_files(path: Path) -> list[Path]:
-    """List the files of rows of a folder; a file is the only one of its own."""
+    """List the files of rows of a folder, or the file itself."""
     return [path] if is_file(path) else [path / name for name in FILES if is_file(path / name)]
 
 
 def parse_row(line: bytes) -> Json:
-    """Parse the row of a line; fields that it lacks, as those of earlier versions, have defaults.
-
-    Key, problem and label are computed from the run, not read: they identify rows.
-    """
-    values = parse_json(line)
-    row = check(StudyRow, values).model_dump()
+    """Parse a row; fields that earlier versions lack have defaults."""
+    row = check(StudyRow, parse_json(line)).model_dump()
+    # Key, problem and label identify rows: they are computed, not read.
     task, label = Task.from_row(row), AgentSpec(row["agent"], row["kwargs"]).label
     return row | {"key": task.key, "problem": task.problem, "label": label}
 
@@ -140,7 +125,7 @@ def unpack(path: Path) -> bytes:
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix not in DECODERS:
         return content
-    # A decoder with limits: published rows come from anyone, and a small file can be a bomb.
+    # Published rows come from anyone, and a small file can be a bomb.
     decoder = DECODERS[path.suffix]()
     try:
         unpacked: bytes = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
@@ -156,7 +141,7 @@ def unpack(path: Path) -> bytes:
 
 
 def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
-    """The rows of each value of a field, as of ``"problem"`` or ``"label"``, in their order."""
+    """Group rows by a field, such as ``"problem"``; groups and rows stay in order."""
     groups: dict[str, list[AnyRow]] = {}
     for row in rows:
         groups.setdefault(row[field], []).append(row)
@@ -164,7 +149,7 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
-    """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
+    """Remove the rows of some runs; other lines stay."""
 
     def is_removed(line: bytes) -> bool:
         with suppress(UserError):
@@ -179,11 +164,7 @@ def remove_rows(folder: Path, keys: Collection[str]) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep every other process from writing into the folder.
-
-    Raises:
-        UserError: Another process is writing into it, or its lock or rows are a link.
-    """
+    """Lock a folder for writing; ``UserError`` if another process has, or if a file is a link."""
     for path in (folder / LOCK, folder / ROWS):
         if path.is_symlink():
             raise UserError(

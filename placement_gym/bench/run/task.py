@@ -1,4 +1,4 @@
-"""A task: one run of a study, in plain values."""
+"""Tasks: the runs of a study."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 class Task:
     """One run of a study, in plain values, so that any process can do it.
 
-    ``env_kwargs`` are arguments of ``gym.make`` other than model and devices. ``score_on`` is where
-    the finalist is scored a second time: ``env`` and the arguments of ``gym.make`` that differ
-    there; empty for nowhere.
+    ``env_kwargs`` are arguments of ``gym.make`` other than model and devices. The finalist is
+    scored again on ``score_on``: ``env`` and arguments of ``gym.make`` that differ, if any.
     """
 
     agent: str
@@ -44,7 +43,7 @@ class Task:
     @property
     def key(self) -> str:
         """Sixteen hex digits of all fields: equal tasks are one run."""
-        # An empty `score_on` is left out, so that keys of studies without one stay what they were.
+        # Keys of studies without `score_on` are those of versions that had none.
         fields = {name: value for name, value in vars(self).items() if value or name != "score_on"}
         text = json.dumps(to_plain(fields), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -62,7 +61,7 @@ class Task:
 
     @property
     def elsewhere(self) -> Task | None:
-        """The task on the problem where its finalist is scored a second time, if it is."""
+        """The task with the problem where its finalist is scored again, if there is one."""
         if not self.score_on:
             return None
         changes = {**self.env_kwargs, **self.score_on}
@@ -77,33 +76,28 @@ class Task:
 
 
 def expand_variables(path: str) -> str:
-    """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
+    """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path; ``UserError`` unless each is a path.
 
-    Raises:
-        UserError: A variable is not set, or names neither a folder nor a file: no other value, such
-            as a password, gets into the path and so into messages.
+    No other value, such as a password, gets into messages.
     """
     for name in VARIABLE.findall(path):
-        remedy = f"set the variable {name} first"
-        if is_path(os.environ.get(name, "")):
-            continue
-        if name in os.environ:
-            remedy = f"the variable {name} has to name a folder or a file"
-        raise UserError(f"the study reads {path!r}: {remedy}")
+        if name not in os.environ:
+            raise UserError(f"the study reads {path!r}: set the variable {name} first")
+        if not is_path(os.environ[name]):
+            raise UserError(
+                f"the study reads {path!r}: the variable {name} has to name a folder or a file"
+            )
     return os.path.expandvars(path)
 
 
 def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``gym.make`` that replay a row; variables in the model's path are replaced.
-
-    An extension is left out: a row must not have code loaded.
-    """
+    """Arguments of ``gym.make`` that replay a row, but for an extension, which is code."""
     kwargs = {key: value for key, value in row["env_kwargs"].items() if key != "extension"}
     return {**kwargs, "model": expand_variables(str(row["env_kwargs"]["model"]))}
 
 
 def describe_devices(devices: Any) -> str:
-    """Devices as one word, with the share of the model that each holds if that is limited."""
+    """Devices in a word, such as ``"CPU+GPU@0.5"`` with the share of weights that fits."""
     if devices is None:
         return "the default devices"
     if not isinstance(devices, Sequence) or isinstance(devices, str):

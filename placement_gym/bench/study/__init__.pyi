@@ -7,6 +7,7 @@ from .runner import choose_executor as choose_executor
 from .runner import count_runs as count_runs
 from .runner import describe_kept as describe_kept
 from .runner import describe_study as describe_study
+from .runner import load_study_rows as load_study_rows
 from .runner import publish_rows as publish_rows
 from .runner import run_study as run_study
 from .runner import run_tasks as run_tasks

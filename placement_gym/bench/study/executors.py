@@ -1,4 +1,4 @@
-"""How runs are executed: one after another here, in processes of this machine, or elsewhere."""
+"""Run tasks: one after another, or in processes of this machine."""
 
 from __future__ import annotations
 
@@ -20,46 +20,45 @@ from placement_gym.hardware import usable_cores
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 MAX_ATTEMPTS = 3
-"""Times that a run is started whose worker is lost. Hand-tuned, because an out-of-memory kill may
-hit any process."""
+"""Times that a task is started: an out-of-memory kill may hit any worker. Hand-tuned."""
 WORKER = "placement_gym.bench.study.worker"
 TASK_TIMEOUT_S = 3600.0
 """Seconds without an evaluation after which a task counts as hung."""
 POLL_S = 0.5
-"""Seconds between two looks at the workers. Hand-tuned."""
+"""Seconds between two checks of the workers. Hand-tuned."""
 Runs = Generator[tuple[Task, Json], None, None]
 """Tasks, each with its row as it ends."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
-    """The worker that had a task is gone, perhaps by the task's fault."""
+    """The worker of a task is gone, perhaps because of the task."""
 
 
 class WorkersMissing(WorkerLost):
-    """There is no worker for a task: its node died, or the system has no process for it now."""
+    """There is no worker for a task: its node died, or the system starts no process."""
 
 
 class OutageError(EngineError):
-    """What runs tasks does not work: runs that have no row are still to be done."""
+    """Workers are missing: some runs have no row."""
 
 
 class Executor(Protocol):
-    """Runs tasks in other processes, so that the speed-up of an evaluation is not known."""
+    """Runs tasks in other processes; ``on_evaluation`` gets no speed-ups."""
 
     on_evaluation: OnEvaluation
 
     @property
     def slots(self) -> int:
-        """Tasks that it runs at once."""
+        """Number of tasks that run at once."""
 
     def submit(self, task: Task) -> Any:
-        """Begin a task; returns a handle."""
+        """Begin a task; return a handle."""
 
     def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
-        """Wait until a task has ended; returns the handles of those that have."""
+        """Wait until a task has ended; return the handles of all that have."""
 
     def result(self, handle: Any) -> Json:
-        """The row of an ended task; ``WorkerLost`` or ``WorkersMissing`` if there is none."""
+        """The row of an ended task; ``WorkerLost`` if there is none."""
 
     def close(self) -> None:
         """End all workers."""
@@ -68,9 +67,7 @@ class Executor(Protocol):
 def run_all(tasks: Sequence[Task], executor: Executor) -> Runs:
     """Run tasks and yield each with its row as it ends; lost ones begin again, up to three times.
 
-    Raises:
-        OutageError: Tasks were lost so often for lack of workers, which says nothing of them; all
-            others have been yielded.
+    After all others, raises an ``OutageError`` if tasks were lost for lack of workers.
     """
     waiting, running = deque(tasks), dict[Any, Task]()
     lost: Counter[str] = Counter()
@@ -111,9 +108,9 @@ def run_serially(
     factories: Mapping[str, Any] | None = None,
     share_within_seed: bool = False,
 ) -> Runs:
-    """Run tasks in this process, one after another, with one thread as executors do.
+    """Run tasks one after another in this process, with one thread; see ``run_task``.
 
-    See ``run_task``; with ``share_within_seed`` consecutive runs of a seed share measurements.
+    With ``share_within_seed``, consecutive runs of a seed share measurements.
     """
     last_seed = None
     for task in tasks:
@@ -126,7 +123,7 @@ def run_serially(
 
 @contextmanager
 def limit_threads() -> Iterator[None]:
-    """Limit PyTorch, child processes and libraries that are loaded inside to one thread."""
+    """Limit PyTorch, child processes and libraries loaded meanwhile to one thread."""
 
     def set_torch_threads(threads: int) -> None:
         if "torch" in sys.modules:
@@ -147,21 +144,24 @@ def limit_threads() -> Iterator[None]:
 
 @dataclass(eq=False)
 class Running:
-    """A task in a separate process, None if that could not start."""
+    """A task in a separate process.
+
+    Attributes:
+        child: The process; None if it did not start.
+        lost: Why there is no row; None if there is one, or may be.
+        counted: Evaluations that were reported.
+    """
 
     task: Task
     child: Child | None = None
     lost: ChildLostError | None = None
-    """Why there is no row; None if there is one, or may be."""
     counted: int = 0
-    """Evaluations that were reported."""
 
 
 class Processes:
-    """Runs tasks in processes of this machine, one thread each.
+    """Runs tasks in processes of this machine, one thread each; one that hangs is ended.
 
-    A process that dies takes its one task with it, one that hangs is ended. A script that runs a
-    study needs no main guard.
+    A script that runs a study needs no main guard.
     """
 
     def __init__(self, workers: int | None = None, timeout_s: float = TASK_TIMEOUT_S) -> None:
@@ -198,7 +198,7 @@ class Processes:
             answers.poll(1000.0 * POLL_S)
 
     def advance(self, running: Running) -> bool:
-        """Report new evaluations of a process; returns whether its task has ended."""
+        """Report new evaluations of a process; return whether its task has ended."""
         if running.lost or running.child is None:
             return True
         if running.child.alive:

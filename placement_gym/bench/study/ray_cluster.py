@@ -23,10 +23,9 @@ from placement_gym.bench.study.executors import (
 
 
 def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
-    """Run a task next to a worker of Ray, in a process that stays for the next one.
+    """Run a task in a process of a worker of Ray: one that crashes or hangs has a row as well.
 
-    So a task that crashes or hangs ends as it does on one machine, with a row that says why. An
-    agent that is ``module:attribute`` may be imported from the folder.
+    An agent that is ``module:attribute`` may be imported from the folder.
     """
     if ":" in task.agent:
         find_modules_in(folder)
@@ -36,7 +35,7 @@ def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
 
 @cache
 def processes_of_worker(timeout_s: float) -> Processes:
-    """The one process of a worker of Ray, with which it ends."""
+    """The one process of a worker of Ray, kept for the next task."""
     return Processes(1, timeout_s=timeout_s)
 
 
@@ -45,11 +44,11 @@ def first_line(error: Exception) -> str:
 
 
 class Ray:
-    """Runs tasks on a Ray cluster, one core for each.
+    """Runs tasks on a Ray cluster, one core each.
 
-    Without an address a local cluster is started, unless this process is connected to one already.
-    Workers get some environment variables, and import modules from this process's working
-    directory, where they have it too.
+    Without an address a local cluster is started, unless this process is connected to one. Workers
+    get ``variables`` as environment variables, and import from the working directory if they have
+    it.
     """
 
     def __init__(
@@ -107,7 +106,6 @@ class Ray:
 
     @contextmanager
     def explain_outage(self) -> Iterator[None]:
-        """Raise ``OutageError`` where the cluster does not answer any more."""
         try:
             yield
         except (self.ray.exceptions.RayError, ConnectionError) as error:

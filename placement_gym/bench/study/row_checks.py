@@ -1,7 +1,6 @@
-"""The check of result rows: the columns that they lack, and the replay of those of studies.
+"""Check result rows: find missing columns, and replay the rows of studies.
 
-A row is replayed in this process, with the model, the files and the variables that it names: check
-rows that you trust.
+A replay opens the model and files that a row names: check rows that you trust.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from placement_gym.bench.run import (
     unpack,
 )
 from placement_gym.bench.study.worker import measure_on
-from placement_gym.problem import Placement, parse_assignment
+from placement_gym.problem import parse_assignment
 from placement_gym.solvers import ROUNDING
 
-WHO = ("version", "commit", "processor")
-WHAT = ("agent", "kwargs", "env", "env_kwargs", "seed", "budget")
-FOUND = ("curve", "placement", "cpu_s")
-COLUMNS = (*WHO, *WHAT, *FOUND)
-"""The columns that rows of every page share, from which a run can be made again; see
-``row_schema.Row``. Rows of a page may have more."""
+COLUMNS = (
+    *("version", "commit", "processor"),
+    *("agent", "kwargs", "env", "env_kwargs", "seed", "budget"),
+    *("curve", "placement", "cpu_s"),
+)
+"""The columns that rows of every page share, from which a run can be made again; see ``Row``."""
 OF_STUDIES = {"score_on", "placement"}
-"""Only rows of studies and comparisons of placements have both, and they can be replayed."""
+"""Only rows that can be replayed, of studies and comparisons, have both."""
 ORIGIN = {
     "model_fingerprint": "model is",
     "costs_fingerprint": "costs are",
@@ -53,12 +52,11 @@ REPLAYED = (
 MAX_INTERVALS = 2.0
 """Largest difference of two agreeing measurements, in half-widths of both. Hand-tuned."""
 MAX_DIFFERENCE = 0.5
-"""Relative difference above which noise is no explanation, however large a row's own noise.
-Hand-tuned."""
+"""Largest relative difference that noise explains. Hand-tuned."""
 
 
 def read_columns(path: Path) -> Iterator[Json]:
-    """Read the rows of a file of any page; lines that are no rows are left out."""
+    """Read the rows of a file of any page, without other lines."""
     for line in unpack(path).splitlines():
         with suppress(ValueError, RecursionError):
             values = json.loads(line)  # also infinite numbers, as in rows of 0.2.0
@@ -97,14 +95,10 @@ class Replay(NamedTuple):
 
 
 def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
-    """Replay each row of a folder's results, or of a file's; see ``check_rows``.
+    """Replay each row of a folder of results, or of a file; see ``check_rows``.
 
-    A damaged line is not valid, and neither is a second row of one run. Rows of a page's own
-    benchmark have no problem that could be made again, and nothing is yielded for them.
-
-    Args:
-        folder: Where the results are.
-        quiet: Show no progress.
+    A damaged line is not valid, and neither is a second row of one run. For a file of another
+    benchmark's rows, which state no problem, nothing is yielded.
 
     Raises:
         UserError: There are no results of a study.
@@ -126,13 +120,11 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
 
 
 def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[Replay]:
-    """Replay rows; those of one problem follow each other.
+    """Replay rows, problem by problem: evaluate each placement in the environment made again.
 
-    The environment of its problem is made again and its placement evaluated: what follows from
-    that must be what the row states. Simulated numbers must be the same; a measured speed-up over
-    the best single device must agree within twice the noise of both measurements, and the outputs
-    with those of the reference device. Evaluations must not exceed the budget, or one episode if
-    that is longer.
+    Simulated numbers must be the same; a measured speed-up over the best single device must agree
+    within twice the noise of both measurements, and the outputs with those of the reference device.
+    Evaluations must not exceed the budget, or one episode if that is longer.
     """
     with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
         for row in sorted(rows, key=lambda row: str(row["problem"])):
@@ -146,7 +138,7 @@ def name_run(row: Json) -> str:
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
-    """Explain why a row is not valid, as one that cannot be replayed; empty if it is."""
+    """Explain why a row is not valid; empty if it is."""
     try:
         return replay_row(row, Task.from_row(row), envs)
     except Exception as error:
@@ -182,7 +174,7 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
 def simulate_again(
     row: Json, task: Task, bench_env: BenchEnv, finalist: Finalist, envs: BenchEnvs
 ) -> dict[str, Any]:
-    """Expected values of the fields of a simulated row that its placement determines."""
+    """Compute the fields of a simulated row that its placement determines."""
     found = describe_finalist(finalist)
     values = {name: found[name] for name in REPLAYED}
     if abs(finalist.speedup_vs_best_single - 1.0) >= MIN_GAIN:
@@ -191,9 +183,7 @@ def simulate_again(
         reference_ms = found["latency_ms"] * finalist.speedup
         values["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
     if row["scored_ms"] is not None:
-        placement = Placement.from_assignment(
-            bench_env.base.problem, finalist.assignment, bench_env.base.graph
-        )
+        placement = bench_env.to_placement(finalist.assignment)
         scored = measure_on(task.elsewhere or task, placement, envs)
         values["scored_ms"] = scored.measurement.latency_ms
         values["scored_speedup"] = scored.speedup_vs_best_single
@@ -201,7 +191,7 @@ def simulate_again(
 
 
 def compare_numbers(row: Json, values: dict[str, Any]) -> str:
-    """Describe how a row differs from what its fields have to be; empty if it does not."""
+    """Describe how a row differs from expected values; empty if it does not."""
 
     def is_alike(stated: Any, value: Any) -> bool:
         if isinstance(stated, float) and isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Run what is missing of a study, keep every row, and publish them."""
+"""Run what is missing of a study, and publish its rows."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study, one_of_each_problem
 
 STUDY = "study.yaml"
-"""The study that a folder holds the results of, so that what is missing can be seen and run."""
+"""File with the study, next to its results."""
 Runner = Callable[[Sequence[Task], OnEvaluation], Runs]
 TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
-"""The executors that an option is for."""
+"""Option -> the executors that it is for."""
 
 
 def run_study(
@@ -64,20 +64,19 @@ def run_study(
     quiet: bool = False,
     timeout_s: float | None = None,
 ) -> list[Json]:
-    """Run what is missing of a study; only this process writes.
+    """Run what is missing of a study.
 
-    A line is added to ``results.jsonl`` as each run ends, so that a study that was killed continues
-    where it stopped. The study itself is kept next to it as ``study.yaml``.
+    A line is added to ``results.jsonl`` as each run ends: a study that was killed continues where
+    it stopped. The study is kept next to it as ``study.yaml``.
 
     Args:
         study: What to run.
         out: Folder of the results.
-        executor: ``"serial"`` (in this process, which a task that crashes takes with it),
-            ``"processes"`` or ``"ray"``; ``"auto"`` means processes, a single one where latencies
-            are measured.
-        workers: Processes; None takes the cores that this one may use.
+        executor: ``"serial"`` (in this process), ``"processes"`` or ``"ray"``; ``"auto"`` means
+            processes, a single one where latencies are measured.
+        workers: Number of processes; None takes the usable cores.
         address: Of a running Ray cluster; None starts a local one.
-        retry_failed: Run those again whose rows have an error; the new row counts.
+        retry_failed: Repeat runs whose rows have an error; the new row counts.
         quiet: Show no progress.
         timeout_s: Seconds without an evaluation after which a task in a separate process counts
             as hung and gets an error row; None allows an hour.
@@ -86,12 +85,10 @@ def run_study(
         The study's rows, in its order.
 
     Raises:
-        UserError: An argument is wrong, an agent is unknown or an environment cannot be made;
-            nothing has run then.
+        UserError: An argument, agent or environment is wrong; nothing has run.
         OutageError: Workers were lost, as nodes of a cluster are; finished rows are kept.
-        KeyboardInterrupt: The run was interrupted; finished rows are kept, as the message says.
+        KeyboardInterrupt: Finished rows are kept, as the message says.
     """
-    # What would fail in every run fails now, before hours of them.
     study.check()
     kind, workers = choose_executor(study, executor, workers, address, timeout_s)
     limit_s = timeout_s or TASK_TIMEOUT_S
@@ -113,14 +110,22 @@ def run_study(
                 ),
             }
             run_tasks(tasks, missing, folder, runners[kind], quiet=quiet)
-    by_key = {row["key"]: row for row in load_runs(folder)}
-    return [by_key[task.key] for task in tasks]
+    return load_study_rows(study, folder)
+
+
+def load_study_rows(study: Study, folder: str | Path) -> list[Json]:
+    """Load the rows of a study, in its order; ``UserError`` if the folder has none."""
+    by_key = {row["key"]: row for row in load_runs(Path(folder))}
+    rows = [by_key[task.key] for task in study.tasks() if task.key in by_key]
+    if not rows:
+        raise UserError(f"{folder} has no results of this study: run it first")
+    return rows
 
 
 def choose_executor(
     study: Study, name: str, workers: int | None, address: str | None, timeout_s: float | None
 ) -> tuple[str, int | None]:
-    """The executor's name and its processes, of which a measured study has one."""
+    """Check the executor and its options; return its name and number of processes."""
     check_choice("executor", name, EXECUTORS)
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
@@ -142,7 +147,7 @@ def choose_executor(
 
 
 def find_missing(tasks: Sequence[Task], folder: Path, retry_failed: bool = False) -> list[Task]:
-    """Tasks without a row, and with ``retry_failed`` those whose row has an error."""
+    """Find tasks without a row; ``retry_failed`` adds those whose row has an error."""
     rows = load_runs(folder)
     done = {row["key"] for row in rows if not (retry_failed and row["error"])}
     return [task for task in tasks if task.key not in done]
@@ -158,13 +163,12 @@ def run_tasks(
     quiet: bool = False,
     above: RenderableType | None = None,
 ) -> None:
-    """Run the tasks that are missing and add each row to the folder's results as it ends.
+    """Run missing tasks and add each row to the folder's results as it ends; see ``run_study``.
 
     ``on_row`` gets each row after it is kept; ``above`` is shown above the progress bar.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
-        OutageError, KeyboardInterrupt: As in ``run_study``; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0
     total = f"≤ {sum(task.budget for task in missing):,}"
@@ -207,7 +211,6 @@ def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
 
 
 def count_runs(tasks: Sequence[Task], missing: Sequence[Task]) -> str:
-    """Count the runs that a command is about to do, and those that are done."""
     n_done = len(tasks) - len(missing)
     done = f", {n_done} already done" if n_done else ""
     return f"{len(tasks)} runs of at most {tasks[0].budget} evaluations{done}"
@@ -231,25 +234,18 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
 
 
 def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
-    """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
+    """Write a study's rows as ``results.jsonl.xz``; return the file and how many runs it lacks.
 
-    They are without the machine's name, and with models' paths as the study names them.
-
-    Returns:
-        The file, and how many of the study's runs it lacks.
-
-    Raises:
-        UserError: There are no results of this study, or the file cannot be written.
+    Rows are without the machine's name, and name models as the study does. Raises a ``UserError``
+    if there are no results of this study, or the file cannot be written.
     """
-    tasks, by_key, lines = study.tasks(), {row["key"]: row for row in load_runs(Path(results))}, []
-    for row in (by_key[task.key] for task in tasks if task.key in by_key):
+    lines = []
+    for row in load_study_rows(study, results):
         model, error = json.loads(row["problem"])[2], row["error"]
         if "$" in model:
             error = error.replace(expand_variables(model), model)
         env_kwargs = row["env_kwargs"] | {"model": model}
         lines.append(json.dumps(row | {"host": "", "env_kwargs": env_kwargs, "error": error}))
-    if not lines:
-        raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
     path, content = make_output_folder(out) / PACKED_ROWS, "\n".join([*lines, ""]).encode()
     write_bytes(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
-    return path, len(tasks) - len(lines)
+    return path, len(study.tasks()) - len(lines)

@@ -1,4 +1,4 @@
-"""A study: agents on problems with seeds, as a file that can be run again."""
+"""Studies: agents on problems with seeds, as files that can be run again."""
 
 from __future__ import annotations
 
@@ -21,16 +21,23 @@ from placement_gym.base import (
     write_text,
 )
 from placement_gym.base.schemas import StudyFields, check, parse_yaml, refuse_file
-from placement_gym.bench.run import VARIABLE, AgentSpec, Task, check_labels, is_measured
+from placement_gym.bench.run import (
+    VARIABLE,
+    AgentSpec,
+    Task,
+    check_labels,
+    expand_variables,
+    is_measured,
+)
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
 ROLES = (TEST, VALIDATION, TRAIN)
 Roles = Mapping[str, Sequence[Any]]
 STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
-"""Size of a study file, at most. Hand-tuned."""
+"""Largest study file. Hand-tuned."""
 LOG_OPTION = "tensorboard_log"
-"""The only option of shipped agents, one of SB3's, that has them write files."""
+"""SB3's option, the only one of shipped agents that writes files."""
 SHIPPED = {"agents.stock:ppo"}
 """Agents by ``"module:attribute"`` that come with the package."""
 
@@ -49,8 +56,9 @@ class Study:
         seeds: Seeds of every agent; a number n means 0 to n - 1.
         env_kwargs: Further arguments of ``gym.make``.
         score_on: See ``Task``.
-        roles: ``train``, ``validation`` and ``test`` -> problems; see ``roles.assign_roles``. A
-            report averages over test problems.
+        roles: ``train``, ``validation`` and ``test`` -> problems: models as above, or without
+            folders and suffix, or ``{model, devices}``. Others are test problems, over which
+            reports average. Problems of ``train`` may be models that only agents use.
         published: Label -> model -> latency in ms, for the report.
         about: One line for the report.
 
@@ -66,7 +74,7 @@ class Study:
     seeds: Sequence[int] | int = 5
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     score_on: Mapping[str, Any] = field(default_factory=dict)
-    roles: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    roles: Roles = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     about: str = ""
 
@@ -78,12 +86,11 @@ class Study:
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
-        """Read a study's YAML file, or one that comes with the package by its name.
+        """Read a study's YAML file, or a study of the package by its name.
 
         Raises:
             FileError: It cannot be read.
-            UserError: There is no such study, it is not valid YAML, or a field is wrong or
-                missing; the message names the file and the field or line.
+            UserError: There is no such study, or it is not valid.
         """
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)
@@ -96,7 +103,7 @@ class Study:
 
     @classmethod
     def from_dict(cls, values: Any) -> Study:
-        """A study from plain values; a field that is None is as if left out.
+        """A study from plain values; None stands for a default.
 
         Raises:
             UserError: A field is wrong, unknown or missing.
@@ -107,11 +114,7 @@ class Study:
         return cls(**values)
 
     def save(self, path: Path) -> None:
-        """Write a YAML file that ``load`` reads.
-
-        Raises:
-            FileError: It cannot be written.
-        """
+        """Write a YAML file that ``load`` reads; ``FileError`` if that fails."""
         import yaml
 
         defaults = {entry.name: entry.default for entry in fields(self)}
@@ -124,19 +127,19 @@ class Study:
         """Raise a ``UserError`` if an agent, environment or variable of a path is unknown."""
         for spec in self.specs:
             spec.check()
-        for task in one_of_each_problem(self.tasks()):
-            _ = task.make_kwargs
+        for model in self.models:
+            expand_variables(str(model))
         _ = self.measured
 
     @property
     def measured(self) -> bool:
-        """True if any of its latencies are measured; ``UserError`` if an environment is unknown."""
+        """True if any latencies are measured; ``UserError`` if an environment is unknown."""
         envs = {self.env, self.score_on.get("env", self.env)}
         return any(is_measured(env) for env in sorted(envs))
 
     @property
     def needs_trust(self) -> list[str]:
-        """Parts of a sentence on what it does besides placing: own code, libraries, and logs."""
+        """Descriptions of the code it runs, libraries it loads and logs it writes."""
         code = sorted({spec.name for spec in self.specs if ":" in spec.name} - SHIPPED)
         settings = (self.env_kwargs, self.score_on)
         libraries = [str(one["extension"]) for one in settings if one.get("extension")]
@@ -153,7 +156,7 @@ class Study:
 
     @property
     def specs(self) -> list[AgentSpec]:
-        """Its agents; ``UserError`` if one is an object in memory, which no file can name."""
+        """Its agents; ``UserError`` if one is an object in memory."""
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
             raise UserError(
@@ -173,7 +176,7 @@ class Study:
         return assign_roles(self.roles, self.tasks())
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """The study's label for the agent of a row."""
+        """The label of a row's agent in this study."""
         made_by = (row["agent"], row["kwargs"])
         labels = [spec.label for spec in self.specs if (spec.name, dict(spec.kwargs)) == made_by]
         return labels[0] if labels else str(row["label"])
@@ -203,11 +206,7 @@ def one_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
 
 
 def find_study(study: str | Path) -> Path:
-    """The YAML file of a study, given as a path or as the name of one in the package.
-
-    Raises:
-        UserError: It is neither; the message lists the names.
-    """
+    """Find the file of a study by its path, or its name in the package."""
     path = Path(study)
     if is_path(path) and not path.is_dir():
         return path
@@ -222,15 +221,7 @@ def find_study(study: str | Path) -> Path:
 
 
 def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
-    """The role of each problem of some runs; those that no role names are test problems.
-
-    Entries of a role are models as the study names them, or without folders and suffix, as
-    ``resnet50_inference`` or ``LayerGraphs/resnet50_inference``; or ``{model, devices}`` for that
-    model on these devices alone. Those of ``train`` may be models that only agents use.
-
-    Raises:
-        UserError: A role is unknown, an entry fits no problem, or a problem has two roles.
-    """
+    """The role of each problem; ``UserError`` if one has two, or an entry fits no problem."""
     role_of: dict[str, str] = {}
     for role, entries in roles.items():
         check_choice("a role", role, ROLES)

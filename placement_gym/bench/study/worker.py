@@ -1,4 +1,4 @@
-"""The worker: one task, one row; also as ``python -m placement_gym.bench.study.worker``."""
+"""Run a task for its row; as a program, answer tasks of a parent process."""
 
 from __future__ import annotations
 
@@ -31,20 +31,13 @@ def run_task(
     on_evaluation: OnEvaluation = lambda speedup: None,
     forget: bool = True,
 ) -> Json:
-    """Run one task and return its row.
+    """Run a task and return its row; an exception becomes the row's ``error``.
 
-    An exception becomes the ``error`` of the row: it ends this run, not the study. A placement that
-    was found is kept even if it could not be scored elsewhere.
-
-    Args:
-        task: What to run.
-        envs: Environments that are open already.
-        factories: Agents that cannot be imported: name -> factory or agent.
-        on_evaluation: See ``OnEvaluation``.
-        forget: Whether measurements of earlier runs are forgotten first.
+    ``factories`` are agents that cannot be imported, by name. ``forget`` drops measurements of
+    earlier runs first.
     """
     with warnings.catch_warnings():
-        # Those of libraries; this package's own have its name as module, see ``warn_user``.
+        # Warnings of this package have its name as module, see ``warn_user``.
         warnings.filterwarnings("ignore", category=UserWarning, module="(?!placement_gym$)")
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
@@ -65,7 +58,6 @@ def run_task(
 
 
 def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> Json:
-    """The row of a run with its task's key and problem, and its score elsewhere."""
     return {
         "key": task.key,
         "problem": task.problem,
@@ -101,10 +93,10 @@ def make_failed_row(task: Task, error: str) -> Json:
 
 
 class TaskProcess:
-    """Answers a task with its row; environments stay open for the next one."""
+    """Answers tasks with their rows; environments stay open."""
 
     def __init__(self, start: Json, parent: Parent) -> None:
-        # The parent's folders of modules come last, so that they hide no module of this package.
+        # Last, the parent's folders hide no module of this package.
         sys.path += [entry for entry in start["path"] if entry not in sys.path]
         self.envs, self.heartbeat = BenchEnvs(), parent.heartbeat
 
