@@ -1,8 +1,7 @@
 """The comparison of a placement's outputs with those of the reference device, and its tolerance.
 
-In f32 a split changes outputs by next to nothing. It changes them by more on devices of lower
-precision; in quantised models, where any difference may round an activation to the next level; and
-where integers overflow on one device, or in one submodel, and not in another.
+In f32 a split hardly changes outputs. It changes more on devices of lower precision; in quantised
+models, where activations may round to the next level; and where integers overflow in some submodel.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ F32_TOLERANCE = 1e-4
 """Relative error of outputs in f32. Hand-tuned: far above what sums in another order change."""
 LOW_PRECISION_TOLERANCE = 3e-2
 """Relative error of bf16 and f16 devices, and of quantised models whose rounding is not measured:
-bf16 keeps about 2.4 digits, and errors add up over the layers."""
+bf16 has about 2.4 digits, and errors add up over the layers."""
 N_PERTURBATIONS = 5
-"""Random changes of the inputs, each one inference. Hand-tuned."""
+"""Inferences on randomly changed inputs. Hand-tuned."""
 SAFETY_FACTOR = 3.0
-"""Tolerance over the largest error of ``N_PERTURBATIONS``. Hand-tuned: a placement rounds at other
-operators than the reference device, and its error can be larger than any of these."""
+"""Tolerance over the largest error of ``N_PERTURBATIONS``. Hand-tuned: placements round at other
+operators than the reference device."""
 MAX_ROUNDING_ERROR = 0.1
-"""Relative to the largest value of an output. Hand-tuned: more than a user would accept of
-rounding."""
+"""Relative error beyond what a user accepts of rounding. Hand-tuned."""
 MAX_NAMED_OPERATORS = 3
 """Operators that a message names: it fits two lines of a terminal."""
 
@@ -50,15 +48,15 @@ def compare_outputs(
     steady: Sequence[bool] | None = None,
     chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not.
+    """Describe how outputs differ from those expected; empty if they do not.
 
     Args:
         outputs: (n_outputs,) arrays.
-        expected: (n_outputs,) those of the reference device.
+        expected: (n_outputs,) arrays from the reference device.
         limit: The largest relative error.
-        steady: (n_outputs,) whether the reference computes an output again; of others only shapes
-            are compared, and None stands for all.
-        chosen: The errors of choices, if ``expected`` are the outputs for those of the placement.
+        steady: (n_outputs,) whether the reference repeats an output, None for all; only shapes of
+            the others are compared.
+        chosen: Errors of the placement's choices, if ``expected`` were computed for them.
     """
     worst = max(chosen, key=lambda name: chosen[name], default="")
     if worst and chosen[worst] > limit:
@@ -76,7 +74,7 @@ def compare_outputs(
         return ""
     differs = f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}"
     if error > MAX_ROUNDING_ERROR:
-        # Of labels and indices the next one may be as good, however far its number is.
+        # Another label or index may be as good, however far its number is.
         real = not chosen and all(array.dtype.kind == "f" for array in expected)
         return f"{differs}, which rounding alone cannot explain" if real else differs
     passing = round_up(error)
@@ -91,7 +89,7 @@ def error_of_steady(
     expected: Sequence[NDArray[Any]],
     steady: Sequence[bool] | None = None,
 ) -> float:
-    """``relative_error`` of the outputs that can be compared; infinite if shapes differ."""
+    """``relative_error`` of the steady outputs; infinite if any shapes differ."""
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
     compared = [True] * len(expected) if steady is None else steady
@@ -101,17 +99,17 @@ def error_of_steady(
 def find_steady(
     outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
 ) -> list[bool]:
-    """(n_outputs,) whether two runs of one model on one device computed the same."""
+    """(n_outputs,) whether two runs on one device computed the same."""
     pairs = zip(outputs, expected, strict=True)
     return [error_of_steady([first], [second]) <= limit for first, second in pairs]
 
 
 def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
-    """Describe which outputs cannot be compared, why, and how to make them comparable.
+    """Describe which outputs cannot be compared, why, and the remedy.
 
     Args:
-        steady: (n_outputs,) whether the reference computes an output again; not all do.
-        random: Operators that draw random numbers, and their types.
+        steady: (n_outputs,) whether the reference repeats an output; not all are True.
+        random: Name -> type of operators that draw random numbers.
     """
     count = steady.count(False)
     change = f"{count} of {len(steady)} outputs of the reference device change from run to run"
@@ -137,7 +135,7 @@ def round_up(error: float) -> str:
 
 
 def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
-    """Warn if the reference device's outputs are all zero or empty, raise if they are not finite.
+    """Warn if the reference device's outputs are all zero or empty.
 
     Raises:
         UserError: They are not finite.
@@ -160,7 +158,7 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
 
 
 def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
-    """Largest difference relative to the largest value, over all outputs; inf if not finite."""
+    """Largest difference relative to an output's largest value; inf if outputs are not finite."""
     if not all_finite(outputs):
         return float("inf")
     worst = 0.0
@@ -168,10 +166,15 @@ def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[A
         if is_string(reference):
             worst = max(worst, 0.0 if np.array_equal(output, reference) else float("inf"))
             continue
-        difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
-        scale = np.abs(reference.astype(np.float64)).max(initial=0.0) or 1.0
-        worst = max(worst, float(difference.max(initial=0.0) / scale))
+        exact = reference.astype(np.float64)
+        worst = max(worst, relative_to(exact, output.astype(np.float64) - exact))
     return worst
+
+
+def relative_to(values: NDArray[Any], difference: NDArray[Any]) -> float:
+    """The largest difference relative to the largest value."""
+    scale = np.abs(values).max(initial=0.0) or 1.0
+    return float(np.abs(difference).max(initial=0.0) / scale)
 
 
 def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
@@ -186,12 +189,12 @@ def is_string(output: NDArray[Any]) -> bool:
 def find_tolerance(
     model: ov.Model, devices: Sequence[DeviceSpec], measure: Callable[[], float | None]
 ) -> float:
-    """Largest relative error that a placement may add, where the user states none.
+    """The default tolerance, by the precision of devices and, in a quantised model, by ``measure``.
 
     Args:
         model: The model that is placed.
         devices: The devices of the placement.
-        measure: Measures the error of rounding in a quantised model, as ``measure_rounding`` does.
+        measure: Returns the result of ``measure_rounding``.
     """
     exact = all(device.precision == "f32" for device in devices)
     minimum = F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
@@ -209,13 +212,13 @@ def measure_rounding(
     inputs: Inputs,
     find_error: Callable[[Outputs, Outputs], float] = relative_error,
 ) -> float | None:
-    """Largest relative change of a model's outputs by rounding and by integers that overflow.
+    """Largest relative change of outputs by rounding, and by integers that overflow.
 
-    Rounding: the inputs change by up to 1e-4, as much as the outputs of a split in f32 may be off,
-    and far less than a level of quantisation. Overflow: nothing is computed in integers.
+    For rounding, inputs change by up to ``F32_TOLERANCE``, the error of a split in f32 and far less
+    than a level of quantisation. ``exact`` computes nothing in integers, so nothing overflows.
 
     Returns:
-        The error; None where no input is a real number.
+        The error; None if no input is a real number.
     """
     if not any(is_real(values) for values in inputs):
         return None
@@ -228,13 +231,12 @@ def measure_rounding(
 
 
 def infer(request: ov.InferRequest, inputs: Inputs) -> Outputs:
-    """The outputs of a request on these inputs."""
     request.infer(dict(enumerate(inputs)))
     return read_outputs(request)
 
 
 def is_real(values: Input) -> TypeGuard[NDArray[np.floating[Any]]]:
-    """Return whether values are real numbers in a type that holds small changes."""
+    """Return whether values are real numbers in a type of numpy."""
     return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
 
 

@@ -23,10 +23,10 @@ from placement_gym.problem import Problem
 def build_worker(
     spec: ModelSpec, problem: Problem, alias: bool, tolerance: float | None, reporter: Reporter
 ) -> Worker:
-    """Read a model again, and make its worker.
+    """Read a model again and make its worker.
 
     Raises:
-        UserError: The model has other operators here.
+        UserError: The model has other operators than in the process that asks.
     """
     import openvino as ov
 
@@ -47,8 +47,8 @@ class Server:
     """Answers the requests of an ``EngineProcess``.
 
     Args:
-        start: ``model``, ``setup`` and ``command``, which others that wait for the lock read.
-        parent: Where signs of life and messages go.
+        start: ``model``, ``setup``, and ``command`` for processes that wait for the lock.
+        parent: Receives heartbeats and messages.
     """
 
     def __init__(self, start: dict[str, Any], parent: Parent) -> None:
@@ -66,7 +66,7 @@ class Server:
     def __call__(self, request: dict[str, Any]) -> str | None:
         question = unpack(request["question"])
         try:
-            # The first one is empty: its answer says that there is a worker.
+            # The first question is empty: its answer says that the worker is ready.
             return pack(self.answer(*question)) if question else None
         finally:
             return_free_memory()
@@ -76,7 +76,7 @@ class Server:
 
 
 def return_free_memory() -> None:
-    """Return malloc's free memory to the system: without it a night's run grows by megabytes."""
+    """Return malloc's free memory to the system: a long run would grow by megabytes."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:
         trim(0)

@@ -1,4 +1,4 @@
-"""Times of the transfers of a simulated schedule, reconstructed from its operators."""
+"""Transfers of a simulated schedule, reconstructed from the times of its operators."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from placement_gym.schedules import Simulator
 
 @dataclass(frozen=True)
 class Transfers:
-    """Transfers between devices, in the order in which they are queued.
+    """(n_transfers,) columns of the transfers between devices, in the order of their queues.
 
     Attributes:
-        operator: (n_transfers,) operator that makes the tensor.
-        source: (n_transfers,) its device.
-        target: (n_transfers,) destination.
-        start_ms: (n_transfers,) start.
-        finish_ms: (n_transfers,) finish.
-        size_bytes: (n_transfers,) size of the tensor.
+        operator: Operator that makes the tensor.
+        source: Device of the operator.
+        target: Device that receives the tensor.
+        start_ms: Start of the transfer.
+        finish_ms: End of the transfer.
+        size_bytes: Size of the tensor.
     """
 
     operator: IntArray
@@ -38,13 +38,13 @@ class Transfers:
 def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArray) -> Transfers:
     """Reconstruct the transfers of a schedule.
 
-    Each channel takes transfers in the order in which their operators finish; under ``"list"`` in
-    the order of the list. Under ``"calls"`` transfers are part of the calls, and there are none.
+    Each channel takes transfers in the order in which operators finish, or in that of the list for
+    ``"list"``. Schedule ``"calls"`` has none: calls include their transfers.
 
     Args:
-        simulator: Simulated the schedule.
+        simulator: The simulator of the schedule.
         placement: (n_units,) uint8.
-        finish: (n_operators,) finish of each operator in ms, as ``Simulator.schedule`` returns it.
+        finish: (n_operators,) finish in ms, from ``Simulator.schedule``.
     """
     axes, program = simulator.semantics, simulator.program
     if axes.schedule == "calls":
@@ -74,7 +74,7 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
 
 
 def find_channels(simulator: Simulator, here: int, targets: list[int]) -> list[int]:
-    """The channels that a transfer occupies one after another; a serial schedule has one."""
+    """The channels that a transfer occupies in turn; a serial schedule has a single one."""
     axes, channels = simulator.semantics, simulator.channels
     if axes.schedule not in ("event", "list"):
         return [0]
@@ -95,7 +95,7 @@ def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]
 
 
 def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
-    """Make the columns of ``Transfers`` from its rows."""
+    """Make ``Transfers`` from rows."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
     operator, source, target, size_bytes = np.array([*columns[:3], columns[5]], dtype=np.int64)
     start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
