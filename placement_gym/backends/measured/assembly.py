@@ -63,15 +63,14 @@ def build_measured_backend(
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
     problem = restrict(Problem(units, devices, supported))
     spec = spec.with_loaded_model(model)
-    process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
-    if isolate:
-        return MeasuredBackend(process, problem, alias, protocol, process, measure_costs)
-    import openvino as ov
+    engine = process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
+    if not isolate:
+        import openvino as ov
 
-    from placement_gym.backends.measured.worker import Worker
+        from placement_gym.backends.measured.worker import Worker
 
-    worker = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
-    return MeasuredBackend(worker, problem, alias, protocol, process, measure_costs)
+        engine = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
+    return MeasuredBackend(engine, problem, alias, protocol, process, measure_costs)
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
@@ -90,7 +89,6 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
 
 
 def measure_costs(backend: MeasuredBackend) -> CostTable:
-    """Load or measure the profile of ``MeasuredBackend.cost_table``."""
     from placement_gym.backends.measured.kept_profiles import load_or_measure
 
     return load_or_measure(backend, quick=True)

@@ -105,7 +105,7 @@ class MeasuredBackend:
 
     @cached_property
     def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device repeats an output, or draws random numbers."""
+        """(n_outputs,) whether the reference repeats an output; only shapes of others count."""
         return self.ask_again("steady")
 
     @cached_property

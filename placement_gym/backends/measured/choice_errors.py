@@ -128,8 +128,7 @@ def rois_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: f
     """Compare picked boxes with the nearest ones, and the scores of these with the best."""
     boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
     picked = outputs[0].astype(np.float64)[: len(scores)]
-    apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]
-    distance = np.maximum.reduce(apart)
+    distance = np.abs(picked[:, None] - boxes).max(axis=2)
     found, best = np.sort(scores[distance.argmin(axis=1)]), np.sort(scores)
     error_of_scores = relative_to(scores, found - best[len(best) - len(found) :])
     return max(relative_to(boxes, distance.min(axis=1)), error_of_scores)

@@ -154,9 +154,8 @@ class ChoosingModel:
     def tapped(self) -> ov.Model:
         """The model with the choices as additional outputs."""
         model, nodes = self.copy()
-        add_outputs(
-            model, (nodes[one.name].output(port) for one in self.choices for port in one.ports)
-        )
+        ports = [nodes[one.name].output(port) for one in self.choices for port in one.ports]
+        add_outputs(model, ports)
         return model
 
     @cached_property
@@ -174,8 +173,8 @@ class ChoosingModel:
                 given[-1].set_friendly_name(f"{choice.name}/{port.get_index()}/choice")
                 for reader in list(port.get_target_inputs()):
                     reader.replace_source_output(given[-1].output(0))
-            made = [port.get_source_output() for port in node.inputs()]
-            read += node.outputs() if choice.is_inside else made
+            sources = [port.get_source_output() for port in node.inputs()]
+            read += node.outputs() if choice.is_inside else sources
         add_outputs(model, read)
         model.add_parameters(given)
         return model
@@ -200,13 +199,7 @@ class ChoosingModel:
         return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
 
     def trim(self, outputs: Outputs, expected: Outputs, tapped: Outputs) -> Outputs:
-        """Cut off what a device computes from rows that it leaves free.
-
-        Args:
-            outputs: Outputs of a placement.
-            expected: Outputs that ``find_errors`` returned.
-            tapped: Outputs of ``tapped`` for the same inferences.
-        """
+        """Cut a placement's outputs to ``expected`` shapes if ``tapped`` has rows that are free."""
         has_free = any(
             choice.drop_free(array).size < array.size
             for _, chosen in self.split(tapped, len(outputs) // self.n_outputs)
@@ -222,12 +215,9 @@ class ChoosingModel:
     def find_errors(
         self, samples: Sequence[Sequence[Inputs]], forced: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """The outputs to expect for the choices in ``samples``, and the error of each choice.
+        """The outputs to expect, and the error of each choice, from outputs of ``forced``.
 
-        Args:
-            samples: Inputs from ``force``.
-            forced: Outputs of ``forced`` for them.
-            limit: See ``choice_errors.Error``.
+        ``samples`` are the inputs of that model, from ``force``.
         """
         expected: Outputs = []
         errors = {str(choice): 0.0 for choice in self.choices}
@@ -256,8 +246,9 @@ class ChoosingModel:
             f"the placement's own choice, {join_words(sorted({one.rule for one in choices}))}"
             for name, choices in islice(behind.items(), MAX_RULES)
         ]
-        more = len(behind) - MAX_RULES
-        return [*rules, *([f"the same for {more} more outputs"] if more > 0 else [])]
+        if len(behind) > MAX_RULES:
+            rules.append(f"the same for {len(behind) - MAX_RULES} more outputs")
+        return rules
 
 
 def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
@@ -278,7 +269,7 @@ def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
 
 
 def name_output(port: ov.Output) -> str:
-    """The first tensor name of an output, or the name of the node that makes it."""
+    """A tensor name of an output, or the name of the node that makes it."""
     made = port.get_node().input_value(0).get_node()
     return min(port.get_names(), default="") or str(made.get_friendly_name())
 

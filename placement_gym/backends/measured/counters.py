@@ -42,14 +42,8 @@ def measure_operator_times(
 ) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator, summed over a request.
 
-    Prints a message about time that belongs to no operator, and about a latency that is far from
-    the sum of all counters.
-
-    Args:
-        host: The model, its inputs and devices.
-        device: Index of the device.
-        n_inferences: Number of counted inferences.
-        prefill: Time the first inference of a request alone.
+    With ``prefill`` only the first inference of a request counts. A message tells of time that
+    belongs to no operator, and of a latency that is far from the sum of all counters.
     """
     graph, spec = host.problem.units.graph, host.problem.devices[device]
     steps = host.samples[0][:1] if prefill else host.samples[0]
@@ -108,15 +102,7 @@ class CountedRequest:
 def time_primitives(
     counted: CountedRequest, steps: Sequence[Inputs], runs: int
 ) -> tuple[float, dict[str, float]]:
-    """Time the primitives of a request.
-
-    Args:
-        counted: The request.
-        steps: Inputs of each inference of a run; an empty list keeps those that are set.
-        runs: Number of counted runs.
-
-    Returns:
-        The ms of a run, and primitive -> its ms in a run; medians of the means of ``BATCHES``.
+    """The ms of a run of ``steps``, and primitive -> its ms; medians of the means of ``BATCHES``.
 
     Raises:
         EngineError: The system's clock is being set.
@@ -155,11 +141,6 @@ def give_to_operators(
     A primitive belongs to the operator with the most FLOPs that it fuses; if it fuses none, to the
     operator of its nodes; if the device inserted or renamed it, to the operator in its name. The
     time of others, such as a reorder of an input, is spread over all operators by their FLOPs.
-
-    Args:
-        graph: The operators.
-        primitive_ms: Primitive -> its ms.
-        fused: Primitive -> the names of the IR nodes that it executes.
 
     Returns:
         (n_operators,) ms, and the ms of primitives that belong to no operator.

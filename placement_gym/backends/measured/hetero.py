@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 STATISTICS = "GPU_MEMORY_STATISTICS"
 HeldBytes = tuple[int | None, ...]
-"""(n_devices,) bytes; None where a plugin does not report them."""
+"""(n_devices,) bytes; None if a plugin does not report them."""
+USE_STAGES = "place on one GPU, or use compile_stages, which compiles each device by itself"
 
 
 @dataclass(frozen=True)
@@ -206,16 +207,14 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
         if running != [card]:
             raise CompileError(
                 f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
-                "place on one GPU, or use compile_stages, which compiles each device by itself"
+                f"{USE_STAGES}"
             )
 
 
 def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], HeldBytes]:
     """Read the memory of devices; returns a function that finds the bytes allocated since then.
 
-    Args:
-        core: The core that compiles the placement.
-        names: (n_devices,) registered names, aliases included, under which each is used.
+    ``names`` are those of ``HeteroPartition.list_names``.
     """
     before = [read_held_bytes(core, own) for own in names]
 
@@ -236,12 +235,7 @@ def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
 
 
 def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBytes) -> None:
-    """Check that every device with weights holds any memory.
-
-    Args:
-        problem: The devices.
-        placed_bytes: (n_devices,) bytes of weights that were placed on each device.
-        held_bytes: (n_devices,) bytes from ``watch_memory``.
+    """Check that every device with weights, of ``placed_bytes``, holds any memory.
 
     Raises:
         EngineFailureError: A device with weights holds nothing.
@@ -254,8 +248,7 @@ def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBy
                 Kind.INFEASIBLE,
                 f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
                 "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
-                "HETERO: place on one of them, or use compile_stages, which compiles the parts "
-                "of each by themselves",
+                f"HETERO: {USE_STAGES}",
             )
 
 

@@ -43,11 +43,7 @@ Lane: TypeAlias = "QueueLane | ThreadLane"
 class QueueLane:
     """OpenVINO's ``AsyncInferQueue``, for requests of one inference without state.
 
-    Args:
-        compiled: The model.
-        requests: Number of requests that run at the same time.
-        samples: (n_samples,) inputs of a request.
-        beat: Called as each request begins.
+    ``beat`` is called as each request begins, with the inputs of one of ``samples``.
     """
 
     def __init__(
@@ -84,10 +80,7 @@ class QueueLane:
 class ThreadLane:
     """A thread for each request, for sequences, which keep a state, and for stages.
 
-    Args:
-        requests: Requests that run at the same time.
-        samples: (n_samples, n_inferences) inputs of each inference of a request.
-        beat: Called as each inference begins.
+    ``beat`` is called as each inference begins, with inputs of ``samples[sample][inference]``.
     """
 
     def __init__(
@@ -102,7 +95,6 @@ class ThreadLane:
             self.free.put(request)
 
     def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
-        """See ``QueueLane.start``."""
         future = self.threads.submit(self.run, self.free.get(), finish, kept, sample)
         self.running.append(future)
 
@@ -120,7 +112,6 @@ class ThreadLane:
             self.free.put(request)
 
     def wait(self) -> None:
-        """See ``QueueLane.wait``."""
         running, self.running = self.running, []
         for future in running:
             future.result()
@@ -246,7 +237,6 @@ class InFlight(Inferences):
             self.lanes[number].start(partial(finish, number))
 
     def models_ms(self) -> tuple[float, ...] | None:
-        """(n_models,) medians of ``latencies_ms`` of a union; None for a single model."""
         if len(self.lanes) == 1 or not all(self.latencies_ms):
             return None
         return tuple(float(np.median(times)) for times in self.latencies_ms)

@@ -46,13 +46,8 @@ def inspect(
 ) -> Inspection:
     """Query the operators, primitives and shapes of a model from OpenVINO.
 
-    Args:
-        model: A model from ``load_model``.
-        devices: Devices of this machine.
-        fused: Whether to find primitives, which compiles the model for the CPU.
-        reporter: Receives every step.
-        exclusive: Whether to compile only while no other process measures.
-        request: Inputs to run once if data decide sizes.
+    ``fused`` compiles the model for the CPU to find primitives, with ``exclusive`` only while no
+    other process measures. If data decide sizes, the model runs once for ``request``.
 
     Raises:
         UserError: Data decide sizes, and the model does not run.
@@ -119,8 +114,6 @@ def find_shapes(
 
 
 class Inspector:
-    """Answers the one request of ``engine.inspect_in_new_process``."""
-
     def __init__(self, start: dict[str, Any], parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         self.reporter = Reporter(

@@ -132,7 +132,6 @@ def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
 
 
 def list_paths(backend: MeasuredBackend, quick: bool) -> list[Path]:
-    """Paths of possible profiles, the full one first."""
     kinds = (False, True) if quick else (False,)
     return [profile_path(backend, kind) for kind in kinds]
 

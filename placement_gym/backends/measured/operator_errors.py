@@ -35,15 +35,8 @@ def measure_operator_errors(
 ) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
-    Args:
-        host: A model without state, its inputs and devices.
-        device: Index of the device.
-        selected: (n_operators,) operators to run there; others, and those that draw random numbers,
-            have NaN.
-        tolerance: Largest relative error of the values that a choice picks.
-
-    Raises:
-        CompileError: A device refused.
+    Operators that are not ``selected``, or that draw random numbers, have NaN. ``tolerance`` limits
+    errors of the values that a choice picks.
     """
     import openvino as ov
 

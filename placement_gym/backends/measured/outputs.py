@@ -92,8 +92,9 @@ def error_of_steady(
     """``relative_error`` of the steady outputs; infinite if any shapes differ."""
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
-    compared = [True] * len(expected) if steady is None else steady
-    return relative_error([*compress(outputs, compared)], [*compress(expected, compared)])
+    if steady is not None:
+        outputs, expected = [*compress(outputs, steady)], [*compress(expected, steady)]
+    return relative_error(outputs, expected)
 
 
 def find_steady(
@@ -105,11 +106,9 @@ def find_steady(
 
 
 def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
-    """Describe which outputs cannot be compared, why, and the remedy.
+    """Describe the outputs that are not steady, why, and the remedy.
 
-    Args:
-        steady: (n_outputs,) whether the reference repeats an output; not all are True.
-        random: Name -> type of operators that draw random numbers.
+    ``random`` has the names and types of operators that draw random numbers.
     """
     count = steady.count(False)
     change = f"{count} of {len(steady)} outputs of the reference device change from run to run"
@@ -189,12 +188,9 @@ def is_string(output: NDArray[Any]) -> bool:
 def find_tolerance(
     model: ov.Model, devices: Sequence[DeviceSpec], measure: Callable[[], float | None]
 ) -> float:
-    """The default tolerance, by the precision of devices and, in a quantised model, by ``measure``.
+    """The default tolerance: by the precision of devices and, for a quantised model, of rounding.
 
-    Args:
-        model: The model that is placed.
-        devices: The devices of the placement.
-        measure: Returns the result of ``measure_rounding``.
+    ``measure`` returns the result of ``measure_rounding``.
     """
     exact = all(device.precision == "f32" for device in devices)
     minimum = F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE

@@ -40,11 +40,8 @@ if TYPE_CHECKING:
 class ReferenceOutputs:
     """The outputs that every placement has to reproduce.
 
-    Args:
-        host: The model.
-        find_reference: Returns the compiled reference device.
-        compile_reference: Compiles it again.
-        tolerance: Largest relative error; None finds it by the precision of model and devices.
+    ``find_reference`` returns the compiled reference device, ``compile_reference`` compiles it
+    again. Without a ``tolerance``, the precision of model and devices decides.
     """
 
     def __init__(
@@ -102,7 +99,6 @@ class ReferenceOutputs:
         return measure_rounding(whole, exact, host.samples[0][0], self.find_rounding_error)
 
     def find_rounding_error(self, outputs: Outputs, expected: Outputs) -> float:
-        """The relative error of outputs of ``ChoosingModel.tapped``."""
         if not self.choosing.choices:
             return relative_error(outputs, expected)
         first_inference = [self.host.samples[0][:1]]
@@ -159,7 +155,6 @@ class ReferenceOutputs:
 
     @cached_property
     def forced(self) -> ov.InferRequest:
-        """The reference device with choices as inputs."""
         return self.compile_alone(self.choosing.forced, "compiling for the placement's choices")
 
     def check_shared_constants(self, outputs: Outputs) -> None:
@@ -199,12 +194,10 @@ class ReferenceOutputs:
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
-        """Compile a variant of the model on the reference device."""
         self.host.beat(why)
         register(self.host.core, [self.device])
         return compile_on(self.host.core, model, self.device, "the model").create_infer_request()
 
     def forget(self) -> None:
-        """Drop the outputs and what is compiled."""
         for name in ("expected", "steady", "separate", "forced"):
             self.__dict__.pop(name, None)

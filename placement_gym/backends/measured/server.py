@@ -44,15 +44,10 @@ def build_worker(
 
 
 class Server:
-    """Answers the requests of an ``EngineProcess``.
-
-    Args:
-        start: ``model``, ``setup``, and ``command`` for processes that wait for the lock.
-        parent: Receives heartbeats and messages.
-    """
+    """Answers the requests of an ``EngineProcess``."""
 
     def __init__(self, start: dict[str, Any], parent: Parent) -> None:
-        sys.argv[:] = [start["command"]]
+        sys.argv[:] = [start["command"]]  # for processes that wait for the lock
         reporter = Reporter(
             parent.heartbeat.touch,
             parent.print_message,

@@ -48,9 +48,8 @@ class CutStage:
 def cut_model(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[CutStage], list[Port]]:
     """Cut a model, in place, by giving each stage inputs for the tensors of other stages.
 
-    Args:
-        model: A model whose constants belong to one stage each; it is of no use afterwards.
-        owner: Node name -> stage; stages of producers have lower numbers than those of readers.
+    ``owner`` has the stage of each node by name, those of producers first; a constant belongs to
+    one stage.
 
     Returns:
         The stages, and the (n_outputs,) stage and index of each output of the model.

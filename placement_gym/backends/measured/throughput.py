@@ -50,11 +50,7 @@ Hand-tuned: each number costs a compilation."""
 
 
 class ThroughputCompiler:
-    """Compiles placements for several requests in flight.
-
-    Args:
-        host: The model.
-        tolerance: Largest relative error of results in flight.
+    """Compiles placements for several requests in flight, whose outputs are within ``tolerance``.
 
     Attributes:
         best: Device -> numbers of streams and requests with which it is fastest alone.
@@ -74,11 +70,8 @@ class ThroughputCompiler:
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.
 
-        Args:
-            assignment: (n_units,) device indices.
-            requests: Requests in flight of a placement on several devices. None is the number of
-                devices, plus one without state: threads of a model with state disturb each other.
-            window: Number of results in a sample.
+        ``requests`` are those of a placement on several devices, and ``window`` the number of
+        results in a sample.
         """
         specs, devices = list(self.problem.devices), sorted(set(assignment.tolist()))
         # A split has to beat a device alone with its best numbers of streams and requests.
@@ -89,6 +82,7 @@ class ThroughputCompiler:
         partition = self.divide(assignment, specs)
         find_held = watch_memory(self.host.core, partition.list_names(len(specs)))
         models = self.compile_models(assignment, specs, partition)
+        # One more than devices, but for a model with state, whose threads disturb each other.
         n_requests = requests or len(devices) + (not is_stateful(self.host.model))
         in_flight = self.create_requests(models, n_requests, window)
         compile_s = perf_counter() - start_s
