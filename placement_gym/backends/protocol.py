@@ -110,12 +110,7 @@ class Measurement:
     ) -> Measurement:
         """The measurement of a placement that failed: its latency is ``PENALTY`` references.
 
-        Args:
-            error: Why it failed.
-            reference_ms: Latency of the reference.
-            traffic: Number and bytes of the transfers that the placement needs.
-            memory_bytes: Bytes that it needs on each device.
-            excess_bytes: Bytes beyond the limits.
+        ``traffic`` is the number and the bytes of the transfers that the placement needs.
         """
         latency_ms = PENALTY * reference_ms
         n_transfers, transfer_bytes = traffic

@@ -35,7 +35,7 @@ class SingleDeviceResults:
         )
 
     def best(self, limited: bool = True) -> int | None:
-        """The fastest device; of insufficient memory only if ``limited`` is False."""
+        """The fastest device; ``limited=False`` ignores memory limits."""
         speeds = self.speedups(limited)
         return max(speeds, key=speeds.__getitem__, default=None)
 
@@ -66,8 +66,7 @@ class SingleDeviceResults:
     def fastest(self, limited: bool = True) -> Measurement:
         """The measurement of ``best``, or a failed one if no device may run alone."""
         device = self.best(limited)
-        measurement = None if device is None else self.measurements[device]
-        if measurement is not None:
-            return measurement
+        if device is not None:
+            return self.of_device(device)
         any_measurement = next(m for m in self.measurements if m is not None)
         return Measurement.failed("no single device holds the model", any_measurement.reference_ms)

@@ -63,14 +63,15 @@ def build_measured_backend(
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
     problem = restrict(Problem(units, devices, supported))
     spec = spec.with_loaded_model(model)
-    engine = process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
-    if not isolate:
-        import openvino as ov
+    process = EngineProcess(spec, problem, alias, tolerance, timeout_s)
+    if isolate:
+        return MeasuredBackend(process, problem, alias, protocol, process, measure_costs)
+    import openvino as ov
 
-        from placement_gym.backends.measured.worker import Worker
+    from placement_gym.backends.measured.worker import Worker
 
-        engine = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
-    return MeasuredBackend(engine, problem, alias, protocol, process, measure_costs)
+    worker = Worker(ov.Core(), model, problem, alias, tolerance=tolerance)
+    return MeasuredBackend(worker, problem, alias, protocol, process, measure_costs)
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
@@ -104,11 +105,9 @@ def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
 
 
 def load_and_inspect(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> tuple[ov.Model, Inspection]:
     """Load a model and inspect it in another process, which reads a file before this one does.
-
-    With ``exclusive`` the model is compiled only while no other process measures.
 
     Raises:
         UserError: The model cannot be loaded; see ``load_model``.
@@ -117,9 +116,9 @@ def load_and_inspect(
     if not is_model_file(spec.model):
         model = spec.load()
         spec = spec.with_loaded_model(model)
-        return model, inspect_in_new_process(spec, devices, timeout_s, exclusive)
+        return model, inspect_in_new_process(spec, devices, timeout_s)
     try:
-        inspection = inspect_in_new_process(spec, devices, timeout_s, exclusive)
+        inspection = inspect_in_new_process(spec, devices, timeout_s)
     except UserError:
         spec.load()  # raises the same error, without the worker's traceback
         raise
@@ -135,7 +134,7 @@ def inspect_and_group(spec: ModelSpec) -> Units:
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
+    model, inspection = load_and_inspect(spec, (), TIMEOUT_S)
     return group_inspected(model, spec, inspection)
 
 
@@ -152,11 +151,8 @@ def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) ->
 def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
     """(n_units, n_devices) bool, whether a device supports every operator of a unit.
 
-    Constants, Parameters and Results follow their neighbours and need no support.
-
-    Args:
-        units: Groups of operators.
-        operators: (n_devices,) names of the operators that each device supports.
+    ``operators`` has the names that each device supports. Constants, Parameters and Results follow
+    their neighbours and need no support.
     """
     graph = units.graph
     runs = [np.isin(graph.names, list(names)) | graph.follows for names in operators]

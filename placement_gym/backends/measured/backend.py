@@ -37,15 +37,10 @@ class MeasuredBackend:
         problem: Units and devices.
         alias: Whether devices get alias names, which keep submodels of HETERO apart.
         protocol: Objective and precision.
-        finals_engine: A new copy measures finalists, as the caches, threads and memory of a process
-            that has measured differ from those of a program that serves a placement. None takes
-            ``engine``.
+        finals_engine: A new copy of it measures finalists, as the caches, threads and memory of a
+            process that has measured differ from those of a program that serves a placement. None
+            takes ``engine``.
         measure_costs: Measures ``cost_table``.
-
-    Attributes:
-        session: Findings of earlier measurements.
-        on_rounds: See ``OnRounds``.
-        owns_engine: Whether ``close`` ends the engine.
     """
 
     def __init__(
@@ -78,7 +73,7 @@ class MeasuredBackend:
 
         Raises:
             EngineFailureError: The engine failed.
-            UserError: The model or its inputs prevent an answer.
+            UserError: The user has to change the model, its inputs or the devices.
         """
         return self.engine.ask(question, self.protocol, *arguments)
 

@@ -23,7 +23,7 @@ from placement_gym.backends.measured.interference import describe_interference
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
 from placement_gym.graph import Units, contract
-from placement_gym.hardware import register
+from placement_gym.hardware import DeviceSpec, register
 from placement_gym.problem import Problem
 from placement_gym.workloads import (
     Inferences,
@@ -41,15 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class HostedModel:
-    """A model with its inputs and devices, on OpenVINO in this process.
+    """A model, which is not changed, with devices and (n_samples, n_inferences) inputs.
 
-    Attributes:
-        core: OpenVINO, in which the devices are registered.
-        model: A model from ``load_model``, which is not changed.
-        problem: Its units and devices.
-        alias: Whether devices get alias names.
-        samples: (n_samples, n_inferences) inputs; the first sample is timed.
-        reporter: Receives every step.
+    The first sample is timed.
     """
 
     core: ov.Core
@@ -65,6 +59,12 @@ class HostedModel:
 
     def beat(self, step: str) -> None:
         self.reporter.on_heartbeat(step)
+
+    def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
+        """Cut the model into the submodels of a placement on devices with these settings."""
+        units = self.problem.units
+        operator_devices = assignment[units.of_operator]
+        return HeteroPartition.from_assignment(units.graph, operator_devices, specs, self.alias)
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,10 @@ def compile_placement(
 ) -> tuple[ov.CompiledModel, Compilation, Callable[[], HeldBytes]]:
     """Compile an (n_units,) placement; see ``watch_memory`` for the last item."""
     start_s, problem = perf_counter(), host.problem
-    graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
-    partition = HeteroPartition.from_assignment(
-        graph, operator_devices, problem.devices, host.alias
-    )
+    partition = host.divide(assignment, problem.devices)
     register(host.core, tuple(partition.devices.values()))
-    find_held = watch_memory(host.core, partition.list_names(len(problem.devices)))
-    compiled = compile_partition(host.core, host.model, graph, partition)
+    find_held = watch_memory(host.core, partition, len(problem.devices))
+    compiled = compile_partition(host.core, host.model, problem.units.graph, partition)
     facts = Compilation(
         count_submodels(compiled),
         partition.n_submodels,

@@ -23,9 +23,9 @@ Arrays = Mapping[int, Array]
 """Index -> input or output, of those that are known."""
 Attributes = Mapping[str, Any]
 Error = Callable[[Arrays, Arrays, Attributes, float], float]
-"""The relative error of an operator's outputs: the second argument, given the reference's inputs,
-or outputs where the operator chooses inside, attributes, and the limit for errors of values. Where
-the error is no number it is 0 or ``WRONG``."""
+"""Relative error of an operator's outputs, given the reference's inputs, or the reference's outputs
+if the operator chooses inside; the outputs; attributes; and the largest error of values, which
+explains the outputs (0) or does not (``WRONG``) where boxes or labels are compared."""
 WRONG = 1.0
 """Relative error of indices that rounding does not explain."""
 MIN_SHARE = 0.5
@@ -134,7 +134,7 @@ def rois_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: f
     return max(relative_to(boxes, distance.min(axis=1)), error_of_scores)
 
 
-def find_corners(boxes: FloatArray, encoding: str) -> FloatArray:
+def find_corners(boxes: FloatArray, encoding: str = "corner") -> FloatArray:
     """(n, 2, 2) lower and upper corners of boxes, given as two corners or a centre and a size."""
     first, second = boxes[:, :2], boxes[:, 2:]
     if encoding == "center":
@@ -240,7 +240,8 @@ class Rows:
             explained |= np.abs(score - attributes[name]) <= slack_of_score
         # An overlap below the limit changes a score by less than the limit.
         least = attributes[self.overlap] if self.overlap else limit
-        _, overlap = bound_overlaps(corners_of(others), corners_of(alone), slack[LEFT:].max())
+        corners = find_corners(others[:, LEFT:]), find_corners(alone[:, LEFT:])
+        _, overlap = bound_overlaps(*corners, slack[LEFT:].max())
         image = others[:, None, IMAGE] == alone[:, IMAGE]
         label = image & (others[:, None, LABEL] == alone[:, LABEL])
         no_less = others[:, None, SCORE] >= score - 2 * slack_of_score
@@ -253,14 +254,10 @@ class Rows:
 
     def clash(self, rows: FloatArray, attributes: Attributes, slack: FloatArray) -> bool:
         """Return whether two rows of a label overlap by more than the threshold."""
-        corners = corners_of(rows)
+        corners = find_corners(rows[:, LEFT:])
         overlap, _ = bound_overlaps(corners, corners, slack[LEFT:].max())
         same = (rows[:, None, : LABEL + 1] == rows[:, : LABEL + 1]).all(axis=2)
         return bool((np.triu(same, 1) & (overlap > attributes[self.overlap])).any())
-
-
-def corners_of(rows: FloatArray) -> FloatArray:
-    return find_corners(rows[:, LEFT:], "corner")
 
 
 def share_error(own: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:

@@ -95,7 +95,9 @@ class EngineProcess:
             self.restart()
             with self.spec.as_file() as model:
                 start = {"model": model, "setup": pack(self.setup), "command": describe_worker()}
-                on_steps = on_rounds and (lambda rounds, found: on_rounds(rounds, unpack(found)))
+                on_steps = (
+                    None if on_rounds is None else lambda n, found: on_rounds(n, unpack(found))
+                )
                 self.child = child = Child(self.module, start, on_steps=on_steps)
                 child.call({"question": pack(())}, self.timeout_s)
         return child
@@ -162,7 +164,7 @@ class Inspection:
 
 
 def inspect_in_new_process(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> Inspection:
     """``inspector.read_and_inspect`` in another process.
 
@@ -172,7 +174,7 @@ def inspect_in_new_process(
     with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"model": model, "devices": pack(tuple(devices)), "exclusive": exclusive}
+            request = {"model": model, "devices": pack(tuple(devices))}
             return unpack(child.call(request, timeout_s))
         finally:
             child.end()

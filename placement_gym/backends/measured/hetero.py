@@ -93,11 +93,6 @@ class HeteroPartition:
         own = np.unique(self.submodels[graph.model_of == member])
         return {name: self.devices[name] for name in (self.targets[one] for one in own.tolist())}
 
-    def list_names(self, n_devices: int) -> list[list[str]]:
-        """(n_devices,) names, aliases included, under which each device has submodels."""
-        targets = sorted(set(zip(self.targets, self.on.tolist(), strict=True)))
-        return [[name for name, on in targets if on == device] for device in range(n_devices)]
-
 
 def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:
     """The device under an alias name, with the same plugin and settings."""
@@ -211,11 +206,12 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
             )
 
 
-def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], HeldBytes]:
-    """Read the memory of devices; returns a function that finds the bytes allocated since then.
-
-    ``names`` are those of ``HeteroPartition.list_names``.
-    """
+def watch_memory(
+    core: ov.Core, partition: HeteroPartition, n_devices: int
+) -> Callable[[], HeldBytes]:
+    """Read the memory of devices; returns a function that finds the bytes allocated since then."""
+    targets = sorted(set(zip(partition.targets, partition.on.tolist(), strict=True)))
+    names = [[name for name, on in targets if on == device] for device in range(n_devices)]
     before = [read_held_bytes(core, own) for own in names]
 
     def find_held() -> HeldBytes:
@@ -262,8 +258,9 @@ def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
     if len(devices) == 1:
         (spec,) = devices.values()
         return spec.compile_properties()
+    # HETERO turns exclusive requests on for splits, and the CPU then ignores its threads.
     return {
-        "EXCLUSIVE_ASYNC_REQUESTS": False,  # by default on in splits: the CPU ignores its threads
+        "EXCLUSIVE_ASYNC_REQUESTS": False,
         "DEVICE_PROPERTIES": {name: spec.compile_properties() for name, spec in devices.items()},
     }
 

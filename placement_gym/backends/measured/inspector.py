@@ -28,12 +28,11 @@ def read_and_inspect(
     spec: ModelSpec,
     devices: Sequence[DeviceSpec],
     reporter: Reporter | None = None,
-    exclusive: bool = True,
 ) -> tuple[ov.Model, Inspection]:
     """Load a model and inspect it in this process; see ``inspect``."""
     model = spec.load()
     request = make_request(model, spec.scenario, spec.inputs)
-    return model, inspect(model, devices, spec.fused, reporter, exclusive, request)
+    return model, inspect(model, devices, spec.fused, reporter, request)
 
 
 def inspect(
@@ -41,13 +40,12 @@ def inspect(
     devices: Sequence[DeviceSpec],
     fused: bool = False,
     reporter: Reporter | None = None,
-    exclusive: bool = True,
     request: Request | None = None,
 ) -> Inspection:
     """Query the operators, primitives and shapes of a model from OpenVINO.
 
-    ``fused`` compiles the model for the CPU to find primitives, with ``exclusive`` only while no
-    other process measures. If data decide sizes, the model runs once for ``request``.
+    ``fused`` compiles the model for the CPU to find primitives, if there are devices to measure
+    only while no other process measures. If data decide sizes, it runs once for ``request``.
 
     Raises:
         UserError: Data decide sizes, and the model does not run.
@@ -65,7 +63,7 @@ def inspect(
             known[name] = list(core.query_model(model, device.name))
     operators = [known[device.plugin or device.name] for device in devices]
     if fused:
-        with measurement_lock(reporter) if exclusive else nullcontext():
+        with measurement_lock(reporter) if devices else nullcontext():
             reporter.on_heartbeat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
             primitives = query_primitives(core, model, "CPU", precision)
@@ -123,7 +121,7 @@ class Inspector:
     def __call__(self, request: dict[str, Any]) -> str:
         self.reporter.on_heartbeat("reading the model")
         spec, devices = ModelSpec(**request["model"]), unpack(request["devices"])
-        return pack(read_and_inspect(spec, devices, self.reporter, request["exclusive"])[1])
+        return pack(read_and_inspect(spec, devices, self.reporter)[1])
 
 
 if __name__ == "__main__":

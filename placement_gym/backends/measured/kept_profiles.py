@@ -70,7 +70,6 @@ def load_or_measure(
 
 
 def is_disturbed(table: CostTable) -> bool:
-    """Return whether other programs took much of the time while a profile was measured."""
     return table.interference >= DISTURBED
 
 

@@ -73,24 +73,7 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """Acquire the lock; see ``measurement_lock``."""
     start_s = turn_start_s = monotonic()
     turn, announced = "", False
-    # In slices, for heartbeats and to notice a new holder.
-    while True:
-        reporter.on_heartbeat("waiting for the lock")
-        try:
-            lock.acquire(timeout=SILENT_S)
-        except Timeout:
-            pass
-        except OSError as error:
-            raise EngineError(
-                f"the lock of measurements {str(lock_path())!r} cannot be opened "
-                f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
-            ) from error
-        else:
-            if announced:
-                waited_s = monotonic() - start_s
-                reporter.on_wait("")
-                reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
-            return
+    while not acquire_soon(lock, reporter):
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
@@ -104,6 +87,25 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
                 f"{describe_holder()} has been measuring for {MAX_HOLD_S:.0f} s: end it, or set "
                 f"{PATH_VARIABLE} to another path if it does not share this machine's cores"
             )
+    if announced:
+        waited_s = monotonic() - start_s
+        reporter.on_wait("")
+        reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
+
+
+def acquire_soon(lock: FileLock, reporter: Reporter) -> bool:
+    """Try to acquire the lock for ``SILENT_S``."""
+    reporter.on_heartbeat("waiting for the lock")
+    try:
+        lock.acquire(timeout=SILENT_S)
+    except Timeout:
+        return False
+    except OSError as error:
+        raise EngineError(
+            f"the lock of measurements {str(lock_path())!r} cannot be opened "
+            f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
+        ) from error
+    return True
 
 
 def identify_turn() -> str:

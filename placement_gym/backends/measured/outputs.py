@@ -1,6 +1,6 @@
 """The comparison of a placement's outputs with those of the reference device, and its tolerance.
 
-In f32 a split hardly changes outputs. It changes more on devices of lower precision; in quantised
+In f32 a split hardly changes outputs. It changes them on devices of lower precision; in quantised
 models, where activations may round to the next level; and where integers overflow in some submodel.
 """
 
@@ -48,15 +48,10 @@ def compare_outputs(
     steady: Sequence[bool] | None = None,
     chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """Describe how outputs differ from those expected; empty if they do not.
+    """Describe how outputs differ from those expected by more than ``limit``; empty if they do not.
 
-    Args:
-        outputs: (n_outputs,) arrays.
-        expected: (n_outputs,) arrays from the reference device.
-        limit: The largest relative error.
-        steady: (n_outputs,) whether the reference repeats an output, None for all; only shapes of
-            the others are compared.
-        chosen: Errors of the placement's choices, if ``expected`` were computed for them.
+    Only shapes of outputs that are not ``steady`` are compared. ``chosen`` has the errors of the
+    placement's choices if ``expected`` were computed for them.
     """
     worst = max(chosen, key=lambda name: chosen[name], default="")
     if worst and chosen[worst] > limit:

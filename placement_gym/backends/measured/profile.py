@@ -159,7 +159,7 @@ def n_fit_placements(problem: Problem, protocol: TimingProtocol) -> int:
 def n_needed(problem: Problem) -> int:
     """The smallest number of measurements for a fit."""
     n = len(problem.devices)
-    # The unknowns are a factor per device, two costs per link, and the cost of a submodel.
+    # Unknowns are a factor for each device, two costs for each link, and the cost of a submodel.
     return n + n * (n - 1) + 1 + SPARE_MEASUREMENTS
 
 
@@ -174,14 +174,7 @@ def fit_costs(
     placements: Iterable[IntArray],
     measurements: Iterable[Measurement],
 ) -> CostTable:
-    """Fit a cost table to measurements.
-
-    Args:
-        problem: Units and devices.
-        operator_ms: (n_operators, n_devices) times by counters.
-        placements: Assignments, every device that can run alone among them.
-        measurements: Measurements of ``placements``, in the same order.
-    """
+    """Fit a cost table to measurements of placements and (n_operators, n_devices) counted times."""
     measured = list(zip(placements, measurements, strict=True))
     pairs = [(a, m) for a, m in measured if m.feasible]
     # Fewer measurements than unknowns would leave some of them to chance.
@@ -276,7 +269,6 @@ def count_crossings(
 def symmetric_matrix(
     values: FloatArray, links: list[tuple[int, int]], n_devices: int
 ) -> FloatArray:
-    matrix = np.zeros((n_devices, n_devices))
-    for value, (a, b) in zip(values, links, strict=True):
-        matrix[a, b] = matrix[b, a] = value
+    matrix, (low, high) = np.zeros((n_devices, n_devices)), np.transpose(links)
+    matrix[low, high] = matrix[high, low] = values
     return matrix

@@ -103,8 +103,8 @@ class Stage:
         sources: (n_inputs,) source of each input.
         turn: Held during an inference. All stages of a device share it: it limits their inferences
             to the number of streams.
-        queue: Held also while waiting for the turn. Each stage has one with the same limit, or one
-            with many requests would take most turns.
+        queue: Held also while waiting for the turn. Each stage has one with the same limit;
+            otherwise a stage with many requests would take most turns.
     """
 
     name: str
@@ -140,12 +140,11 @@ class StagedRequest:
 
     def __init__(self, model: StagedModel) -> None:
         self.model = model
-        self.requests = {
-            number: stage.compiled.create_infer_request() for number, stage in model.stages.items()
-        }
+        self.requests: dict[int, ov.InferRequest] = {}
         self.inputs: dict[int, ov.Tensor] = {}
-        for request in self.requests.values():
-            own_dynamic_outputs(request)
+        for number, stage in model.stages.items():
+            self.requests[number] = stage.compiled.create_infer_request()
+            own_dynamic_outputs(self.requests[number])
 
     def reset_state(self) -> None:
         """Forget the state."""
@@ -169,11 +168,10 @@ class StagedRequest:
         for number, stage in self.model.stages.items():
             request = self.requests[number]
             for index, (giver, port) in enumerate(stage.sources):
-                whole = giver == WHOLE_MODEL
-                request.set_input_tensor(
-                    index,
-                    self.inputs[port] if whole else self.requests[giver].get_output_tensor(port),
-                )
+                if giver == WHOLE_MODEL:
+                    request.set_input_tensor(index, self.inputs[port])
+                else:
+                    request.set_input_tensor(index, self.requests[giver].get_output_tensor(port))
             try:
                 with stage.queue, stage.turn:
                     # not in this thread: a thread of the model keeps its data near a core
@@ -253,7 +251,7 @@ def compile_cut(
         compiled = compile_on(core, built, specs[device], name, config)
         sources, queue = tuple(part.sources), make_semaphore(device)
         stages.append(Stage(name, compiled, sources, turns[device], queue))
-    # A model of a union waits for no other one, except for devices that they share.
+    # Models of a union wait for each other only on devices that they share.
     model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
     staged_models = []
     for number, member in enumerate(graph.models or (Member(graph.model),)):

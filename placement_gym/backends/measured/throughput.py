@@ -79,8 +79,8 @@ class ThroughputCompiler:
             streams, requests = self.find_best(devices[0], window)
             specs[devices[0]] = specs[devices[0]].with_streams(streams)
         start_s = perf_counter()  # without the search for the number of streams
-        partition = self.divide(assignment, specs)
-        find_held = watch_memory(self.host.core, partition.list_names(len(specs)))
+        partition = self.host.divide(assignment, specs)
+        find_held = watch_memory(self.host.core, partition, len(specs))
         models = self.compile_models(assignment, specs, partition)
         # One more than devices, but for a model with state, whose threads disturb each other.
         n_requests = requests or len(devices) + (not is_stateful(self.host.model))
@@ -103,13 +103,6 @@ class ThroughputCompiler:
             streams=max(specs[device].streams for device in devices),
         )
         return CompiledPlacement(in_flight, compilation)
-
-    def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
-        """Cut the model into the submodels of a placement."""
-        units, alias = self.problem.units, self.host.alias
-        return HeteroPartition.from_assignment(
-            units.graph, assignment[units.of_operator], specs, alias
-        )
 
     def compile_models(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], partition: HeteroPartition
@@ -157,7 +150,8 @@ class ThroughputCompiler:
             specs = list(self.problem.devices)
             specs[device] = specs[device].with_streams(streams)
             try:
-                models = self.compile_models(assignment, specs, self.divide(assignment, specs))
+                partition = self.host.divide(assignment, specs)
+                models = self.compile_models(assignment, specs, partition)
             except CompileError:
                 if not options:
                     raise

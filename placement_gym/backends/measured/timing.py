@@ -165,7 +165,7 @@ class Race:
         return self.speedup(arm, over) * (1.0 + self.noise(arm, over)) < than
 
     def drop_slower(self, noise: float) -> None:
-        """Drop arms, but not the first, that are within ``noise`` and clearly slower."""
+        """Drop arms within ``noise`` that are clearly slower than the fastest; the first stays."""
         fastest = max(self.live, key=self.speedup)
         self.live = [
             arm

@@ -58,12 +58,12 @@ class SimulatedBackend:
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``; a schedule of loads states the time between two results."""
+        """See ``Backend.objective``; schedule ``"load"`` simulates throughput."""
         return objective_of(self.semantics.schedule).name
 
     @property
     def limits_weights(self) -> bool:
-        return self.has_hard_limits and self.semantics.memory in ("static", "lifetime")
+        return self.semantics.limits_weights and self.problem.limited
 
     @property
     def rough_costs(self) -> CostTable:

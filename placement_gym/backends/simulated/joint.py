@@ -31,11 +31,8 @@ from placement_gym.schedules import (
 class JointSimulator(Simulator):
     """An event schedule with priority levels and fused operators.
 
-    Args:
-        plain: The simulator of placements alone.
-        by_level: Whether a free device starts the ready operator of the highest level, among equal
-            ones the first in topological order. Otherwise the semantics define the order.
-        fusion: Fuses operators; None if actions do not decide fusion.
+    With ``by_level`` a free device starts the ready operator of the highest level, among equal ones
+    the first in topological order. Otherwise the semantics define the order.
     """
 
     choices: Choices

@@ -47,11 +47,11 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
         finish: (n_operators,) finish in ms, from ``Simulator.schedule``.
     """
     axes, program = simulator.semantics, simulator.program
-    if axes.schedule == "calls":
-        return make_transfers([])
     place = placement[program.unit].tolist()
     order, gap_ms = np.arange(len(place)), axes.link_gap_ms
-    if axes.schedule == "event":
+    if axes.schedule == "calls":
+        order = order[:0]
+    elif axes.schedule == "event":
         order = np.lexsort((place, finish))
     elif axes.schedule == "list":
         order = simulator.sequence.astype(np.int64)
@@ -70,7 +70,10 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
                     free[channel] = start + ms + gap_ms
                 size = int(simulator.tensor_bytes[tensor])
                 rows += [(operator, here, there, start, start + ms, size) for there in targets]
-    return make_transfers(rows)
+    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
+    integers = np.array([*columns[:3], columns[5]], dtype=np.int64)
+    start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
+    return Transfers(integers[0], integers[1], integers[2], start_ms, finish_ms, integers[3])
 
 
 def find_channels(simulator: Simulator, here: int, targets: list[int]) -> list[int]:
@@ -92,11 +95,3 @@ def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]
     if transfer == "output":
         return [distinct] if distinct else []
     return [[place] for place in distinct]
-
-
-def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
-    """Make ``Transfers`` from rows."""
-    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
-    operator, source, target, size_bytes = np.array([*columns[:3], columns[5]], dtype=np.int64)
-    start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
-    return Transfers(operator, source, target, start_ms, finish_ms, size_bytes)
