@@ -107,12 +107,7 @@ def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
 def load_and_inspect(
     spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> tuple[ov.Model, Inspection]:
-    """Load a model and inspect it in another process, which reads a file before this one does.
-
-    Raises:
-        UserError: The model cannot be loaded; see ``load_model``.
-        EngineError: OpenVINO failed, or the process died or hangs.
-    """
+    """Load a model and inspect it in another process, which reads a file before this one does."""
     if not is_model_file(spec.model):
         model = spec.load()
         spec = spec.with_loaded_model(model)

@@ -48,12 +48,9 @@ class Choice:
     """An operator that chooses.
 
     Attributes:
-        name: Friendly name.
-        kind: Type.
         sources: Index -> name and output index, of the reference's tensors that it is judged by:
             its inputs, or its own outputs if it chooses inside.
         ports: Indices of its outputs that others read; all if it chooses inside.
-        attributes: Attributes in OpenVINO.
     """
 
     name: str
@@ -135,12 +132,7 @@ def is_whole(port: ov.Output) -> bool:
 class ChoosingModel:
     """A model and its choices; variants of it return choices, or take those of another run.
 
-    Args:
-        model: A model with unique names, which is not changed.
-
-    Attributes:
-        choices: The choices in the order of the model.
-        owners: The choice of each output in ``ports`` of all choices.
+    ``owners`` are the choices of all ``ports``, one after another.
     """
 
     def __init__(self, model: ov.Model) -> None:

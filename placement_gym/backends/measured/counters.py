@@ -102,11 +102,7 @@ class CountedRequest:
 def time_primitives(
     counted: CountedRequest, steps: Sequence[Inputs], runs: int
 ) -> tuple[float, dict[str, float]]:
-    """The ms of a run of ``steps``, and primitive -> its ms; medians of the means of ``BATCHES``.
-
-    Raises:
-        EngineError: The system's clock is being set.
-    """
+    """The ms of a run of ``steps``, and primitive -> its ms: medians of means of ``BATCHES``."""
     for _ in range(WARMUP):
         counted.run(steps)
     size = -(-runs // BATCHES)

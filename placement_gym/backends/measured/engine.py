@@ -166,11 +166,7 @@ class Inspection:
 def inspect_in_new_process(
     spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> Inspection:
-    """``inspector.read_and_inspect`` in another process.
-
-    Raises:
-        EngineError: OpenVINO failed, or the process died or hangs.
-    """
+    """``inspector.read_and_inspect`` in another process, which may crash or hang."""
     with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:

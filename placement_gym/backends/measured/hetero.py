@@ -183,9 +183,6 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
 
     HETERO's ``EXECUTION_DEVICES`` repeats the requested names even if a GPU stays empty; its device
     properties report the devices in use.
-
-    Raises:
-        CompileError: A submodel runs on another GPU.
     """
     cards = {
         name: identify_device(spec.plugin or name)
@@ -231,11 +228,7 @@ def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
 
 
 def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBytes) -> None:
-    """Check that every device with weights, of ``placed_bytes``, holds any memory.
-
-    Raises:
-        EngineFailureError: A device with weights holds nothing.
-    """
+    """Check that every device with weights, of ``placed_bytes``, holds any memory."""
     for name, weight_bytes, used_bytes in zip(
         problem.device_names, placed_bytes, held_bytes, strict=True
     ):

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_and_inspect(
-    spec: ModelSpec,
-    devices: Sequence[DeviceSpec],
-    reporter: Reporter | None = None,
+    spec: ModelSpec, devices: Sequence[DeviceSpec], reporter: Reporter | None = None
 ) -> tuple[ov.Model, Inspection]:
     """Load a model and inspect it in this process; see ``inspect``."""
     model = spec.load()
@@ -44,8 +42,8 @@ def inspect(
 ) -> Inspection:
     """Query the operators, primitives and shapes of a model from OpenVINO.
 
-    ``fused`` compiles the model for the CPU to find primitives, if there are devices to measure
-    only while no other process measures. If data decide sizes, it runs once for ``request``.
+    With ``fused`` it compiles the model for the CPU to find primitives, and waits for other
+    processes that measure unless ``devices`` are empty. If data decide sizes, it runs ``request``.
 
     Raises:
         UserError: Data decide sizes, and the model does not run.

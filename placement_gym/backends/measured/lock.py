@@ -50,9 +50,6 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
 
     The system releases it when its holder dies. After a second of waiting the holder is printed.
 
-    Args:
-        reporter: Receives messages and heartbeats; None prints messages to standard error.
-
     Raises:
         EngineError: One process held it for ``MAX_HOLD_S``, or the file cannot be opened.
     """

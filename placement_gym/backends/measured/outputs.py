@@ -101,10 +101,7 @@ def find_steady(
 
 
 def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
-    """Describe the outputs that are not steady, why, and the remedy.
-
-    ``random`` has the names and types of operators that draw random numbers.
-    """
+    """Describe outputs that are not steady, the ``random`` operators (name -> type), a remedy."""
     count = steady.count(False)
     change = f"{count} of {len(steady)} outputs of the reference device change from run to run"
     if not random:
@@ -129,11 +126,7 @@ def round_up(error: float) -> str:
 
 
 def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
-    """Warn if the reference device's outputs are all zero or empty.
-
-    Raises:
-        UserError: They are not finite.
-    """
+    """Check that the reference device's outputs are finite; warn if all are zero or empty."""
     if not all_finite(outputs):
         raise UserError(
             "on the reference device the model computes NaN or infinite outputs, so no "
@@ -181,17 +174,14 @@ def is_string(output: NDArray[Any]) -> bool:
 
 
 def find_tolerance(
-    model: ov.Model, devices: Sequence[DeviceSpec], measure: Callable[[], float | None]
+    model: ov.Model, devices: Sequence[DeviceSpec], find_rounding: Callable[[], float | None]
 ) -> float:
-    """The default tolerance: by the precision of devices and, for a quantised model, of rounding.
-
-    ``measure`` returns the result of ``measure_rounding``.
-    """
+    """The default tolerance by the precision of devices; by rounding too in a quantised model."""
     exact = all(device.precision == "f32" for device in devices)
     minimum = F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
     if not is_quantized(model):
         return minimum
-    rounding = measure()
+    rounding = find_rounding()
     if rounding is None:
         return LOW_PRECISION_TOLERANCE
     return max(minimum, min(SAFETY_FACTOR * rounding, MAX_ROUNDING_ERROR))

@@ -120,11 +120,7 @@ def time_operators(backend: MeasuredBackend, device: int) -> FloatArray:
 
 
 def estimate_operators(backend: MeasuredBackend, device: int) -> FloatArray:
-    """(n_operators,) analytic ms of operators on a device.
-
-    Raises:
-        UserError: The device is of an unknown kind.
-    """
+    """(n_operators,) analytic ms of operators on a device, which has to be of a known kind."""
     if backend.rough_costs is None:
         names = backend.problem.device_names
         raise UserError(

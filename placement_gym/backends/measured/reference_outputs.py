@@ -58,11 +58,7 @@ class ReferenceOutputs:
 
     @cached_property
     def expected(self) -> Outputs:
-        """The outputs of the reference device.
-
-        Raises:
-            UserError: They are not finite.
-        """
+        """The outputs of the reference device, which have to be finite."""
         outputs = self.find_reference().outputs()
         check_expected(outputs)
         return outputs
@@ -106,12 +102,7 @@ class ReferenceOutputs:
         return max(relative_error(outputs[: len(own)], own), *chosen.values())
 
     def check(self, outputs: Outputs, assignment: IntArray) -> None:
-        """Compare the outputs of a placement with those of the reference device.
-
-        Raises:
-            EngineFailureError: They differ.
-            UserError: The reference device computes the model wrong.
-        """
+        """Check that outputs of a placement equal those of the reference device."""
         outputs, expected, chosen = self.expect(outputs, assignment)
         difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
@@ -158,10 +149,9 @@ class ReferenceOutputs:
         return self.compile_alone(self.choosing.forced, "compiling for the placement's choices")
 
     def check_shared_constants(self, outputs: Outputs) -> None:
-        """Check, after ``outputs`` of a placement differ, whether the reference device is right.
+        """Check that separate constants do not change the reference device's outputs.
 
-        Raises:
-            UserError: Its outputs change if operators that read one constant each have their own.
+        ``outputs`` are those of a placement, which differ.
         """
         if self.separate is None:
             return

@@ -23,11 +23,7 @@ from placement_gym.problem import Problem
 def build_worker(
     spec: ModelSpec, problem: Problem, alias: bool, tolerance: float | None, reporter: Reporter
 ) -> Worker:
-    """Read a model again and make its worker.
-
-    Raises:
-        UserError: The model has other operators than in the process that asks.
-    """
+    """Read a model again and make its worker; operators must be those of the asking process."""
     import openvino as ov
 
     core, graph = ov.Core(), problem.units.graph

@@ -93,12 +93,8 @@ class Race:
 
         A round takes a sample of each arm in the same order, so that each follows the same arm in
         the caches. The next compilation reverses the order: the first arm is up to 1 % slower.
-        Rounds that other programs disturb are repeated within ``MAX_DISTURBED_FACTOR``.
-
-        Args:
-            arms: The live arms, in their order.
-            n_rounds: Number of calm rounds.
-            is_enough: Whether to stop earlier, after at least ``MIN_ROUNDS``.
+        Rounds that other programs disturb are repeated within ``MAX_DISTURBED_FACTOR``. The run may
+        stop before ``n_rounds`` calm ones, after ``MIN_ROUNDS``, if ``is_enough``.
         """
         rounds = np.empty((3, 0, self.n_arms))
         self.compilations.append(rounds)
@@ -147,10 +143,7 @@ class Race:
         return [np.log(ms[:, 1] / ms[:, 0]) for ms in self.pick(MS, arm, over)]
 
     def noise(self, arm: int, over: int = 0) -> float:
-        """Half-width of the uncertainty of a speed-up, as a fraction.
-
-        It is the larger one of those by pairs of samples and by compilations.
-        """
+        """Half-width of a speed-up's uncertainty, by pairs or by compilations, as a fraction."""
         if arm == over:
             return 0.0
         pairs = self.log_ratios(arm, over)

@@ -94,11 +94,7 @@ class Worker:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The measurement lock.
-
-        Raises:
-            EngineError: This process is a fork of the one that made the worker.
-        """
+        """The measurement lock, unless this process is a fork of the one that made the worker."""
         if os.getpid() != self.owner:
             raise EngineError(
                 f"this process was forked from {self.owner}, which made the environment, and "

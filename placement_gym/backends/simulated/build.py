@@ -170,11 +170,7 @@ def load_costs(
     units: Units,
     devices: tuple[DeviceSpec, ...],
 ) -> CostTable:
-    """Load a cost table, unless it is one, and check it for these units and devices.
-
-    Raises:
-        UserError: There is no such file, or the table is not valid.
-    """
+    """Load a cost table, unless it is one, and check it for these units and devices."""
     if not isinstance(costs, CostTable) and not is_path(costs):
         raise UserError(
             f"costs must be one of {', '.join(names)}, a CostTable or its file, and "

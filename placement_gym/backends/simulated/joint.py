@@ -196,11 +196,7 @@ class Fusion:
         return uint32(np.repeat(np.arange(len(n_readers)), n_readers))
 
     def fuse(self, place: UInt8, fused_edges: UInt8) -> tuple[Program, UInt8, IntArray]:
-        """Fuse along the chosen edges where ``group_operators`` allows it.
-
-        Args:
-            place: (n_operators,) devices.
-            fused_edges: (n_edges,) uint8.
+        """Fuse along (n_edges,) chosen edges where ``group_operators`` allows it.
 
         Returns:
             A program with the groups as operators and units, their (n_groups,) devices, and the
