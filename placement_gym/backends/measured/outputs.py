@@ -25,6 +25,8 @@ from placement_gym.workloads import Inputs, Outputs, read_outputs
 if TYPE_CHECKING:
     import openvino as ov
 
+OutputArrays = Sequence[NDArray[Any]]
+"""(n_outputs,) arrays."""
 F32_TOLERANCE = 1e-4
 """Relative error of outputs in f32. Hand-tuned: far above what sums in another order change."""
 LOW_PRECISION_TOLERANCE = 3e-2
@@ -42,8 +44,8 @@ MAX_NAMED_OPERATORS = 3
 
 
 def compare_outputs(
-    outputs: Sequence[NDArray[Any]],
-    expected: Sequence[NDArray[Any]],
+    outputs: OutputArrays,
+    expected: OutputArrays,
     limit: float,
     steady: Sequence[bool] | None = None,
     chosen: Mapping[str, float] = MappingProxyType({}),
@@ -80,9 +82,7 @@ def compare_outputs(
 
 
 def error_of_steady(
-    outputs: Sequence[NDArray[Any]],
-    expected: Sequence[NDArray[Any]],
-    steady: Sequence[bool] | None = None,
+    outputs: OutputArrays, expected: OutputArrays, steady: Sequence[bool] | None = None
 ) -> float:
     """``relative_error`` of the steady outputs; infinite if any shapes differ."""
     if [array.shape for array in outputs] != [array.shape for array in expected]:
@@ -92,9 +92,7 @@ def error_of_steady(
     return relative_error(outputs, expected)
 
 
-def find_steady(
-    outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
-) -> list[bool]:
+def find_steady(outputs: OutputArrays, expected: OutputArrays, limit: float) -> list[bool]:
     """(n_outputs,) whether two runs on one device computed the same."""
     pairs = zip(outputs, expected, strict=True)
     return [error_of_steady([first], [second]) <= limit for first, second in pairs]
@@ -125,7 +123,7 @@ def round_up(error: float) -> str:
     return f"{ceil(error / unit) * unit:.2g}"
 
 
-def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
+def check_expected(outputs: OutputArrays) -> None:
     """Check that the reference device's outputs are finite; warn if all are zero or empty."""
     if not all_finite(outputs):
         raise UserError(
@@ -144,7 +142,7 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
         )
 
 
-def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
+def relative_error(outputs: OutputArrays, expected: OutputArrays) -> float:
     """Largest difference relative to an output's largest value; inf if outputs are not finite."""
     if not all_finite(outputs):
         return float("inf")
@@ -164,7 +162,7 @@ def relative_to(values: NDArray[Any], difference: NDArray[Any]) -> float:
     return float(np.abs(difference).max(initial=0.0) / scale)
 
 
-def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
+def all_finite(outputs: OutputArrays) -> bool:
     numbers = (output.astype(np.float64) for output in outputs if not is_string(output))
     return all(bool(np.isfinite(output).all()) for output in numbers)
 
