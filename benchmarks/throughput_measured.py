@@ -85,7 +85,7 @@ def compile_arms(worker: Worker, split: IntArray) -> dict[str, InFlight]:
     def compile_arm(
         assignment: IntArray, requests: int, specs: Sequence[DeviceSpec] = PAIR
     ) -> InFlight:
-        partition = compiler.divide(assignment, specs)
+        partition = worker.host.divide(assignment, specs)
         models = compiler.compile_models(assignment, specs, partition)
         return compiler.create_requests(models, requests, WINDOW)
 

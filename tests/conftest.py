@@ -145,11 +145,11 @@ def inspections() -> Iterator[Callable[..., Any]]:
     once = lru_cache(64)(load_and_inspect)
 
     def inspect(
-        spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+        spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
     ) -> tuple[ov.Model, Inspection]:
         if not is_built_in(spec):
-            return load_and_inspect(spec, devices, timeout_s, exclusive)
-        return spec.load(), once(spec, tuple(devices), timeout_s, exclusive)[1]
+            return load_and_inspect(spec, devices, timeout_s)
+        return spec.load(), once(spec, tuple(devices), timeout_s)[1]
 
     with mock.patch.object(assembly, "load_and_inspect", inspect):
         yield once

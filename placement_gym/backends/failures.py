@@ -1,4 +1,4 @@
-"""The kinds of failure of an engine, and what follows from each: the one place that decides it."""
+"""Kinds of failure of an engine, and the consequence of each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Kind(StrEnum):
     """Kinds of failures."""
 
     INFEASIBLE = "infeasible"
-    """The engine refuses the placement, or computes something else: it always will."""
+    """The engine always refuses the placement, or computes wrong outputs."""
     TRANSIENT = "transient"
-    """The machine was short of memory or time, independently of the placement."""
+    """The machine lacks memory or time, whatever the placement."""
     DEAD = "engine dead"
-    """The process of the engine ended, or gave no sign of life."""
+    """The engine's process ended or hangs."""
     INVALID_VALUE = "invalid value"
-    """A latency that is NaN, infinite, zero or negative."""
+    """A latency is NaN, infinite, zero or negative."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,9 @@ class Consequence:
 
     Attributes:
         pauses_s: Seconds before each retry.
-        restart: Whether a retry gets a new process, where there is one.
-        is_result: Whether the placement counts as infeasible when all attempts have failed;
-            otherwise the run ends, because a reward would blame the placement.
-        remembered: Whether the backend then never tries it again.
+        restart: Whether retries get a new process.
+        is_result: Whether the placement is infeasible if all attempts fail; otherwise the run ends.
+        remembered: Whether the backend never tries the placement again.
     """
 
     pauses_s: tuple[float, ...] = ()
@@ -50,25 +49,25 @@ POLICIES = {
     Kind.INVALID_VALUE: Consequence((0.0, 0.5), remembered=True),
 }
 PATTERNS = (
-    # The memory of a device is a limit of the placement; the host's is shared with others.
+    # A device's memory limits the placement; the host's is shared with other programs.
     (Kind.INFEASIBLE, r"CL_MEM_OBJECT_ALLOCATION_FAILURE|CL_INVALID_BUFFER_SIZE"),
     (Kind.INFEASIBLE, r"OUT_OF_DEVICE_MEMORY|exceed(s|ed) max size of memory object"),
-    # OpenVINO's GPU plugin gives OpenCL's errors by number: the names above, and those below.
+    # OpenVINO's GPU plugin reports OpenCL's errors, those above and below, by number.
     (Kind.INFEASIBLE, r"(\[GPU\]|\[CL ext\]).* error( code)?: -(4|61)\b"),
     (Kind.TRANSIENT, r"(\[GPU\]|\[CL ext\]).* error( code)?: -(5|6)\b"),
     (Kind.TRANSIENT, r"bad_alloc|out of (host |system )?memory|cannot allocate memory"),
-    # Of the CPU plugin and its code generator; others write the plugin's name before it.
+    # From the CPU plugin and its code generator; other plugins write their name before it.
     (Kind.TRANSIENT, r"can't (alloc|protect)\b|(?<!\] )failed to allocate \d+ bytes"),
     (Kind.TRANSIENT, r"CL_OUT_OF_(RESOURCES|HOST_MEMORY)|OUT_OF_HOST_MEMORY"),
     (Kind.TRANSIENT, r"temporarily unavailable|resource (is )?busy|device (is )?busy|try again"),
     (Kind.TRANSIENT, r"too many open files|no space left|interrupted system call"),
     (Kind.DEAD, r"device (is )?lost|DEVICE_LOST|CL_DEVICE_NOT_AVAILABLE"),
 )
-"""Kind -> what the message of an exception contains, letters of either case; first match."""
+"""Kinds, and case-insensitive patterns in messages of exceptions; the first match counts."""
 
 
 class EngineFailureError(EngineError):
-    """A failure of the engine: its kind, and the reason in one line."""
+    """A failure of the engine, with its kind and the reason in one line."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
@@ -79,7 +78,7 @@ class EngineFailureError(EngineError):
         return POLICIES[self.kind]
 
     def to_json(self) -> dict[str, Any]:
-        """The kind, for another process."""
+        """The attributes that another process needs."""
         return {"kind": self.kind}
 
 
@@ -98,7 +97,7 @@ def classify(error: BaseException) -> EngineFailureError:
 
 
 def check_values(measurement: Measurement) -> Measurement:
-    """Return a measurement whose latencies a clock can show.
+    """Return a measurement if its latencies are possible.
 
     Raises:
         EngineFailureError: One is NaN, infinite, negative or zero, or the 90th percentile is

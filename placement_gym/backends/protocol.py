@@ -1,4 +1,4 @@
-"""The interface of backends, and the form of their results."""
+"""The interface of backends and the format of their results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 PENALTY = 10.0
 """Latency of an infeasible placement in reference latencies. Hand-tuned."""
 STEEPNESS = 9.0
-"""Additional penalties of a placement whose bytes are all in excess. Hand-tuned: fewer excess bytes
-are better at every size."""
+"""Additional penalties if all bytes are in excess. Hand-tuned: fewer excess bytes always cost less.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,28 @@ class Measurement:
         noise: Half-width of the uncertainty of ``speedup``, as a fraction of it.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
-        n_transfers: Tensors that change device, one for each destination.
+        n_transfers: Tensors that change device, counted once for each destination.
         transfer_bytes: Total size of these tensors.
         memory_bytes: Bytes on each device that count against its limit.
-        excess_bytes: Bytes beyond the limits of devices and pools, of a placement that failed.
-        held_bytes: Bytes that each device allocated for the placement, weights, tensors and all,
-            as its plugin reports it; None where it does not, or the device is not used.
+        excess_bytes: Bytes beyond the limits of devices and pools, for a placement that failed.
+        held_bytes: Bytes that each device's plugin allocated for the placement; None if it does not
+            report them or the device is not used.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
-        cached: Whether the measurement was made for an earlier request.
-        repaired: Whether the placement that was proposed did not fit, and this one was evaluated.
-        warning: Why the sample is too unreliable for a verdict, or an empty string: the machine was
-            busy, or the reference moved.
-        interference: Median share of the samples' time that other programs took; 0 if enough were
-            calm. Without a ``warning`` it does not change which is faster, but it makes the size of
-            the speed-up uncertain.
-        parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
-            that of the whole scenario: about ``prefill_ms``, and for each token ``token_ms``, the
-            mean of its run; and ``handover_ms``, to copy the state, where prompts run under one
-            placement and tokens under another.
-        requests: Requests in flight, where throughput was measured, else None; 0 for a placement
-            that failed. Latencies are then the time between two results.
-        streams: Inferences that a device ran at a time, for throughput.
-        models_ms: Median latency of each model of a union, for throughput: from the start of a
+        cached: Whether the measurement is an earlier one of the same placement.
+        repaired: Whether another placement was proposed, which did not fit.
+        warning: Why the measurement is too unreliable for a verdict, or an empty string.
+        interference: Median share of time that other programs took; 0 if enough samples were calm.
+            Without a ``warning``, only the size of the speed-up is uncertain, not its sign.
+        parts_ms: Median latencies of the parts of a scenario of a model with state:
+            ``prefill_ms``; ``token_ms``, the mean over the tokens; and ``handover_ms``, the time to
+            copy the state if prompts and tokens have different placements. ``latency_ms`` is that
+            of the whole scenario.
+        requests: Requests in flight if throughput was measured, 0 for a placement that failed;
+            latencies are then the time between two results. None for latency.
+        streams: For throughput, the inferences that a device ran at a time.
+        models_ms: For throughput, the median latency of each model of a union: from the start of a
             request to its result, with ``requests`` rounds in flight.
     """
 
@@ -93,12 +91,12 @@ class Measurement:
 
     @property
     def cost_ms(self) -> float:
-        """The latency that rewards see, see ``compute_cost_ms``."""
+        """The latency that rewards are computed from, see ``compute_cost_ms``."""
         return float(compute_cost_ms(self.latency_ms, self.excess_share))
 
     @property
     def excess_share(self) -> float:
-        """Share of its bytes that no device has room for."""
+        """Share of the bytes that exceed memory limits."""
         return self.excess_bytes / max(sum(self.memory_bytes), 1)
 
     @classmethod
@@ -110,23 +108,18 @@ class Measurement:
         memory_bytes: tuple[int, ...] = (),
         excess_bytes: int = 0,
     ) -> Measurement:
-        """The measurement of a placement that failed: finite, with a latency of ``PENALTY``.
+        """The measurement of a placement that failed: its latency is ``PENALTY`` references.
 
-        Args:
-            error: Why it failed.
-            reference_ms: Latency of the reference.
-            traffic: Transfers and their bytes that the placement needs.
-            memory_bytes: Bytes that it needs on each device.
-            excess_bytes: How many of them are beyond a limit.
+        ``traffic`` is the number and the bytes of the transfers that the placement needs.
         """
         latency_ms = PENALTY * reference_ms
-        transfers, transferred_bytes = traffic
+        n_transfers, transfer_bytes = traffic
         return cls(
             latency_ms,
             reference_ms,
             latency_ms,
-            n_transfers=transfers,
-            transfer_bytes=transferred_bytes,
+            n_transfers=n_transfers,
+            transfer_bytes=transfer_bytes,
             memory_bytes=memory_bytes,
             excess_bytes=excess_bytes,
             error=error,
@@ -134,14 +127,10 @@ class Measurement:
 
 
 def compute_cost_ms(latency_ms: Any, excess_share: Any) -> Any:
-    """Add to a latency what bytes beyond a limit cost a learner.
+    """Add a penalty for bytes beyond a limit to a latency, or to (k,) latencies.
 
-    A placement that fits costs its latency; an infeasible one from 10 reference latencies, where
-    no byte is too many, to 100, where all are.
-
-    Args:
-        latency_ms: Of a placement, or (k,) of k placements.
-        excess_share: Share of the bytes that it holds that are beyond a limit, 0 if it fits.
+    A placement that fits costs its latency. An infeasible one costs 10 reference latencies, and up
+    to 100 with ``excess_share``, the share of its bytes that exceed memory limits.
     """
     return latency_ms * (1.0 + STEEPNESS * excess_share)
 
@@ -152,7 +141,7 @@ class Batch(NamedTuple):
     Attributes:
         speedup: (k,) float64 speed-ups over the reference device.
         feasible: (k,) bool.
-        disturbed: (k,) bool, whether other programs left too few samples undisturbed.
+        disturbed: (k,) bool, whether other programs disturbed too many samples.
     """
 
     speedup: FloatArray
@@ -178,17 +167,14 @@ class Backend(Protocol):
     @property
     def objective(self) -> str:
         """``"latency"`` of one request, or ``"throughput"``: the time between two results."""
-        ...
 
     @property
     def limits_weights(self) -> bool:
         """True if weights that exceed a device's limit make a placement infeasible."""
-        ...
 
     @property
     def rough_costs(self) -> CostTable | None:
-        """Costs that need no measurement: the table, or an analytic one; None without either."""
-        ...
+        """Costs without a measurement: the table, or an analytic one; None without either."""
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Evaluate an (n_units,) assignment; a placement that fails is data, not an exception.
@@ -196,47 +182,34 @@ class Backend(Protocol):
         Raises:
             UserError: The assignment is invalid; see ``Problem.check``.
         """
-        ...
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """Evaluate (k, n_units) assignments as ``evaluate`` does."""
-        ...
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """Evaluate as if no device had a memory limit."""
-        ...
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Measure again, as exactly as the backend can, each relative to the first assignment."""
-        ...
 
     def infeasibility(self, assignment: IntArray) -> str:
         """Describe why support or memory forbid an assignment; empty if neither does."""
-        ...
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        """(k,) share of the bytes that (k, n_units) assignments hold that no device has room for.
-
-        Nothing is run.
-        """
-        ...
+        """(k,) share of bytes that exceed memory limits, for (k, n_units) assignments."""
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """(n_units,) start of each unit in the backend's schedule, in ms; zeros without one."""
-        ...
 
     def cost_table(self) -> CostTable:
         """The costs of the problem's operators and transfers on its devices."""
-        ...
 
     def own_choice(self, plugin: str) -> IntArray:
-        """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` chooses by itself.
+        """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` chooses.
 
         Raises:
             UserError: The backend is not an engine.
         """
-        ...
 
     def close(self) -> None:
         """Release devices and memory."""
-        ...

@@ -1,4 +1,4 @@
-"""Every device alone, with which placements are compared."""
+"""Measurements of every device alone, with which placements are compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class SingleDeviceResults:
     """Measurements of every device alone.
 
     Attributes:
-        measurements: (n_devices,) each device on its own, its memory limit ignored; None where
-            it does not support the model.
+        measurements: (n_devices,) each device alone, memory limits ignored; None if it does not
+            support the model.
         feasible: (n_devices,) whether the model also fits into its memory.
     """
 
@@ -35,12 +35,12 @@ class SingleDeviceResults:
         )
 
     def best(self, limited: bool = True) -> int | None:
-        """The fastest device, among those whose memory suffices unless ``limited`` is False."""
+        """The fastest device; ``limited=False`` ignores memory limits."""
         speeds = self.speedups(limited)
         return max(speeds, key=speeds.__getitem__, default=None)
 
     def speedups(self, limited: bool = True) -> dict[int, float]:
-        """The speed-up of each device that may run the model alone."""
+        """Device -> speed-up, of each that may run the model alone."""
         return {
             device: m.speedup
             for device, m in enumerate(self.measurements)
@@ -50,7 +50,7 @@ class SingleDeviceResults:
     def of_device(self, device: int) -> Measurement:
         """The measurement of a device that runs the whole model."""
         measurement = self.measurements[device]
-        assert measurement is not None  # as the reference device does, which a Problem chooses
+        assert measurement is not None
         return measurement
 
     @cached_property
@@ -60,15 +60,13 @@ class SingleDeviceResults:
 
     @cached_property
     def warning(self) -> str:
-        """The warning of the first unreliable measurement; empty if all are reliable."""
-        reasons = [m.warning for m in self.measurements if m is not None and m.warning]
-        return reasons[0] if reasons else ""
+        """The first warning; empty if all measurements are reliable."""
+        return next((m.warning for m in self.measurements if m is not None and m.warning), "")
 
     def fastest(self, limited: bool = True) -> Measurement:
-        """The measurement of ``best``, or a failed one where no device may run alone."""
+        """The measurement of ``best``, or a failed one if no device may run alone."""
         device = self.best(limited)
-        measurement = None if device is None else self.measurements[device]
-        if measurement is not None:
-            return measurement
+        if device is not None:
+            return self.of_device(device)
         any_measurement = next(m for m in self.measurements if m is not None)
         return Measurement.failed("no single device holds the model", any_measurement.reference_ms)

@@ -18,7 +18,7 @@ YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 MIN_GAIN = 5e-4
 """Smallest gain that counts: a smaller one is printed as 0.0 %."""
 CONTENDER_SHARE = 0.8
-"""Smallest share of the best measured speed-up for which a placement may still be the fastest.
+"""Smallest share of the best measured speed-up with which a placement may still be the fastest.
 Hand-tuned: beyond the noise of a sample."""
 UNDECIDED = (
     "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
@@ -29,12 +29,12 @@ DISTURBED_WIN = (
 
 
 def judge(ratio: float, noise: float, warning: str = "") -> str:
-    """Return ``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.
+    """Answer whether a placement is faster: ``"yes"``, ``"no"`` or ``"within noise"``.
 
     Args:
-        ratio: Speed-up over what a placement is compared with.
-        noise: How far off ``ratio`` may be, as a share: see ``base.ratios``.
-        warning: Why the measurement decides nothing, or an empty string.
+        ratio: Speed-up.
+        noise: Half-width of the uncertainty of ``ratio``, as a fraction: see ``base.ratios``.
+        warning: Why the measurement cannot decide, or an empty string.
     """
     if abs(ratio - 1.0) < MIN_GAIN:
         return NO
@@ -56,11 +56,11 @@ class Finalist:
 
     Attributes:
         assignment: (n_units,) device indices.
-        measurement: Its own, relative to the fastest feasible single device.
-        speedup: Over the reference device; nan if that was not measured with the first finalists.
-        handicap: Factor of the speed-up over the single device: 1 where some device may run the
-            model alone, else the penalty of an infeasible placement.
-        rechecked: Whether this is its measurement after it was chosen, without rivals.
+        measurement: Relative to the fastest feasible single device.
+        speedup: Speed-up over the reference device; nan if that was not measured.
+        handicap: Factor of the speed-up over the single device: ``PENALTY`` if no device may run
+            the model alone, else 1.
+        rechecked: Whether it was measured after it was chosen, without rivals.
     """
 
     assignment: IntArray
@@ -87,19 +87,19 @@ class Finalist:
 class Finals:
     """Measures finalists together with the best single device, and the fastest of them once more.
 
-    Where several devices may be the best single one, these are measured together first. To beat a
+    If several devices may be the best single one, they are measured together first: beating a
     device that only looked fastest would be a false win.
 
     Args:
-        backend: Measures them.
-        singles: Measurements of every device alone that were made before. Without any the first
-            finalists include the single devices.
+        backend: The backend that measures.
+        singles: Earlier measurements of every device alone. Without them the first finalists
+            have to include the single devices.
         noisy: Whether latencies are measured, not simulated.
 
     Attributes:
-        best_single: The fastest device that may run the model alone; None if none may.
-        finalists: Those that were measured already, by the bytes of their assignments.
-        reference_speedup: Of the reference device over it; nan until it was measured.
+        best_single: The fastest device that may run the model alone, or None.
+        finalists: Bytes of an assignment -> its finalist.
+        reference_speedup: Speed-up of the reference device over ``best_single``; nan if unknown.
     """
 
     def __init__(
@@ -114,13 +114,11 @@ class Finals:
         self.reference_speedup = nan
 
     def choose(self, candidates: Sequence[IntArray]) -> Finalist:
-        """Measure every candidate again and return the fastest; where noisy in a new process.
+        """Measure every candidate again and return the fastest.
 
-        The fastest of several noisy measurements is biased, and a race of several ends before each
-        is known exactly. So a candidate that is not clearly slower than the best single device is
-        measured once more, alone, and that measurement counts; so is one whose measurement is
-        doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
-        an earlier run measured it alongside others.
+        The fastest of several noisy measurements is biased, and a race ends before each is known
+        exactly. So unless the fastest is clearly slower than the best single device, it is measured
+        once more without rivals, and that measurement counts.
         """
         unknown = [one for one in candidates if one.tobytes() not in self.finalists]
         if unknown:
@@ -136,10 +134,7 @@ class Finals:
         return self.finalists[key]
 
     def measure(self, candidates: Sequence[IntArray]) -> None:
-        """Measure placements together with the best single device and keep them.
-
-        The reference device is measured with the first of them.
-        """
+        """Measure placements with the best single device; the first ones with the reference too."""
         problem, with_reference = self.backend.problem, not self.finalists
         if with_reference and len(self.rivals) > 1:
             self.settle_best_single()
@@ -150,7 +145,7 @@ class Finals:
         self.keep(distinct, self.backend.remeasure(distinct))
 
     def settle_best_single(self) -> None:
-        """Measure the devices that may be the best single one; once more if that is doubtful."""
+        """Measure the devices that may be the best single one, twice if there is a warning."""
         placements = list(map(self.backend.problem.single, self.rivals))
         for _ in range(2):
             measured = self.backend.remeasure(placements)
@@ -160,10 +155,9 @@ class Finals:
         self.best_single = max(self.rivals, key=speedups.__getitem__)
 
     def keep(self, assignments: Sequence[IntArray], measured: Sequence[Measurement]) -> None:
-        """Keep measurements that were made together, relative to the best single device.
+        """Keep measurements of one race, relative to the best single device.
 
-        Of the first ones that is the fastest device among them, if there is any. What was measured
-        again after it was chosen stays.
+        In the first race this is its fastest device, if any. Rechecked finalists stay.
         """
         alone = {
             int(assignment[0]): measurement

@@ -1,4 +1,4 @@
-"""A backend around another one, and one that remembers: no placement is measured twice."""
+"""Wrappers of backends, as the cache that measures no placement twice."""
 
 from __future__ import annotations
 
@@ -64,12 +64,10 @@ class BackendWrapper:
 
 
 class CachedBackend(BackendWrapper):
-    """Answers a repeated placement from memory, together with the reference measured alongside.
-
-    Failures are kept too: a backend does not report a transient one.
+    """Returns the earlier measurement of a repeated placement, failures included.
 
     Args:
-        inner: The backend that evaluates; ``remeasure`` always reaches it.
+        inner: Evaluates new placements, and every one in ``remeasure``.
     """
 
     def __init__(self, inner: Backend) -> None:

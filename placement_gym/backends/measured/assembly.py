@@ -51,7 +51,7 @@ def build_measured_backend(
         check_positive("tolerance", tolerance)
     restrict, alias = parse_constraints(constraints), uses_aliases(split, devices)
     if isolate:
-        # OpenVINO may crash while it reads or compiles the model: that must not end this process.
+        # A crash of OpenVINO while it reads or compiles the model does not end this process.
         model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
         from placement_gym.backends.measured.inspector import read_and_inspect
@@ -75,10 +75,10 @@ def build_measured_backend(
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
-    """Return whether a split mode gives alias names to the devices that can have them.
+    """Return whether a split mode gives devices alias names.
 
     Raises:
-        ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
+        UserError: The mode is unknown, or a device cannot have aliases.
     """
     check_choice("split", split, SPLITS)
     unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
@@ -90,14 +90,13 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
 
 
 def measure_costs(backend: MeasuredBackend) -> CostTable:
-    """Load or measure the profile of ``MeasuredBackend.cost_table``."""
     from placement_gym.backends.measured.kept_profiles import load_or_measure
 
     return load_or_measure(backend, quick=True)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
-    """Make the function that restricts a problem as ``Constraints.parse`` and ``apply`` do."""
+    """Parse constraints; returns the function that applies them to a problem."""
     if constraints is None:
         return lambda problem: problem
     from placement_gym.problem import Constraints
@@ -106,24 +105,15 @@ def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
 
 
 def load_and_inspect(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> tuple[ov.Model, Inspection]:
-    """Load a model, and inspect it in a separate process.
-
-    A file is read in that process first: a crash of OpenVINO does not end this one.
-    With ``exclusive`` the model is compiled only while no other process measures.
-
-    Raises:
-        UserError: The model cannot be loaded; see ``load_model``.
-        EngineError: OpenVINO failed, or the process died or hangs.
-    """
+    """Load a model and inspect it in another process, which reads a file before this one does."""
     if not is_model_file(spec.model):
         model = spec.load()
-        return model, inspect_in_new_process(
-            spec.with_loaded_model(model), devices, timeout_s, exclusive
-        )
+        spec = spec.with_loaded_model(model)
+        return model, inspect_in_new_process(spec, devices, timeout_s)
     try:
-        inspection = inspect_in_new_process(spec, devices, timeout_s, exclusive)
+        inspection = inspect_in_new_process(spec, devices, timeout_s)
     except UserError:
         spec.load()  # raises the same error, without the worker's traceback
         raise
@@ -131,20 +121,19 @@ def load_and_inspect(
 
 
 def inspect_and_group(spec: ModelSpec) -> Units:
-    """Group the operators of a model that OpenVINO has to compile or to run for that.
+    """Group the operators of a model that OpenVINO has to compile or run to find the units.
 
-    It does for ``"fused"`` units, the primitives that the CPU executes, and for sizes that the data
-    decide. Nothing is measured, and no other process that measures is waited for.
+    It compiles for ``"fused"`` units, and runs where data decide sizes. It does not wait for other
+    processes that measure.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
+    model, inspection = load_and_inspect(spec, (), TIMEOUT_S)
     return group_inspected(model, spec, inspection)
 
 
 def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) -> Units:
-    """Group the operators of a model, with what was found by running it."""
     graph = extract_spec(model, spec, inspection.found)
     if empty := [name for name, is_empty in graph.find_deciding().items() if is_empty]:
         warn_user(
@@ -155,13 +144,10 @@ def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) ->
 
 
 def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
-    """(n_units, n_devices) bool: the device runs every operator of the unit.
+    """(n_units, n_devices) bool, whether a device supports every operator of a unit.
 
-    Constants, Parameters and Results follow their neighbours and need no support.
-
-    Args:
-        units: Groups of operators.
-        operators: For each device, the names of the operators that it supports.
+    ``operators`` has the names that each device supports. Constants, Parameters and Results follow
+    their neighbours and need no support.
     """
     graph = units.graph
     runs = [np.isin(graph.names, list(names)) | graph.follows for names in operators]

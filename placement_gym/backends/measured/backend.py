@@ -1,4 +1,4 @@
-"""The measured backend: it asks an engine, again after failures, and records measurements."""
+"""The measured backend: it asks an engine, retries after failures, and keeps findings."""
 
 from __future__ import annotations
 
@@ -29,25 +29,18 @@ T = TypeVar("T")
 class MeasuredBackend:
     """A ``Backend`` on OpenVINO, which may refuse, hang, die or report invalid latencies.
 
-    ``failures.POLICIES`` has the reaction to each. A placement with which the engine's process dies
-    or hangs is tried once more in a new one, and is infeasible for the rest of the session if that
-    fails too. Finalists are measured in a process that has measured nothing before.
+    ``failures.POLICIES`` defines the reaction to each failure. If the engine's process dies or
+    hangs, the placement is tried once more in a new one, then infeasible for the whole session.
 
     Args:
-        engine: Compiles and times placements: a worker in a process, or in this one, for debugging
-            and for extensions that it has loaded.
+        engine: Compiles and times placements: a worker in another process, or in this one.
         problem: Units and devices.
-        alias: Whether devices get alias names, by which HETERO keeps submodels apart.
-        protocol: How often things run.
-        finals_engine: Copies of it measure finalists: caches, threads and memory of a process that
-            has measured differ from those of a program that serves a placement. None leaves them
-            to ``engine``.
+        alias: Whether devices get alias names, which keep submodels of HETERO apart.
+        protocol: Objective and precision.
+        finals_engine: A new copy of it measures finalists, as the caches, threads and memory of a
+            process that has measured differ from those of a program that serves a placement. None
+            takes ``engine``.
         measure_costs: Measures ``cost_table``.
-
-    Attributes:
-        session: Findings of earlier measurements.
-        on_rounds: See ``OnRounds``.
-        owns_engine: Whether ``close`` ends the engine.
     """
 
     def __init__(
@@ -67,7 +60,7 @@ class MeasuredBackend:
         self.owns_engine = True
 
     def with_protocol(self, protocol: TimingProtocol) -> Self:
-        """The same engine with another protocol; with another objective also a new session."""
+        """A backend with the same engine; with another objective it has a new session."""
         backend = copy(self)
         backend.protocol, backend.on_rounds, backend.owns_engine = protocol, None, False
         if protocol.objective != self.objective:
@@ -76,19 +69,19 @@ class MeasuredBackend:
         return backend
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """Have the engine answer: a property of ``Worker``, or what a method of it returns.
+        """Ask the engine for a property of ``Worker``, or the result of a method.
 
         Raises:
-            EngineFailureError: It failed; its kind says what follows.
-            UserError: It cannot answer for a reason that the user can remove.
+            EngineFailureError: The engine failed.
+            UserError: The user has to change the model, its inputs or the devices.
         """
         return self.engine.ask(question, self.protocol, *arguments)
 
     def ask_again(self, question: str, *arguments: Any) -> Any:
-        """As ``ask``, and again as ``failures.POLICIES`` allows.
+        """``ask`` with retries.
 
         Raises:
-            EngineError: The engine cannot do it.
+            EngineError: All attempts failed.
         """
         try:
             return self.retry(lambda: self.ask(question, *arguments))
@@ -97,7 +90,7 @@ class MeasuredBackend:
 
     @cached_property
     def reference_ms(self) -> float:
-        """Median latency of the reference device, timed alone when first needed."""
+        """Median latency of the reference device."""
         return self.ask_again("reference_ms")
 
     @cached_property
@@ -107,10 +100,7 @@ class MeasuredBackend:
 
     @cached_property
     def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device computes an output again.
-
-        Of others, which depend on random numbers, only shapes are compared.
-        """
+        """(n_outputs,) whether the reference repeats an output; only shapes of others count."""
         return self.ask_again("steady")
 
     @cached_property
@@ -121,21 +111,19 @@ class MeasuredBackend:
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
 
-        Args:
-            assignment: The placement.
-            rival: A speed-up; a placement that is clearly below it is not measured more exactly.
+        A placement whose speed-up is clearly below ``rival`` is not measured more exactly.
 
         Raises:
-            EngineFailureError: It failed; its kind says what follows.
+            EngineFailureError: The placement, or the engine, failed.
         """
         return self.ask("measure_once", assignment, rival)
 
     def check_reference(self) -> None:
-        """Compile the reference device unless that is done, and check its outputs.
+        """Compile the reference device once and check its outputs.
 
         Raises:
             UserError: They are not finite.
-            EngineError: It does not run.
+            EngineError: The device does not run the model.
         """
         self.ask_again("check_reference")
 
@@ -144,18 +132,14 @@ class MeasuredBackend:
 
         Raises:
             UserError: The reference device computes the model wrong.
-            EngineFailureError: It does not run.
+            EngineFailureError: The placement does not run.
         """
         return self.ask("output_error", assignment)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
-        """(n_operators,) relative errors of operators on a device, one by one.
+        """(n_operators,) relative error of each operator on a device; see ``operator_errors.py``.
 
-        See ``measure_operator_errors``; all are NaN for a model with state.
-
-        Args:
-            device: Index of the device.
-            selected: (n_operators,) 1 for the operators to run there.
+        Operators whose item in ``selected`` is 0, and all of a model with state, have NaN.
 
         Raises:
             EngineFailureError: They do not run.
@@ -164,23 +148,21 @@ class MeasuredBackend:
         return self.ask("operator_errors", device, selected)
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """(n_operators,) median ms of each operator on a device alone, by its counters.
+        """(n_operators,) median ms of operators on a device alone, by its counters.
 
-        Args:
-            device: Index of the device.
-            prefill: Of a model with state, its prefill alone instead of the whole scenario.
+        With ``prefill`` only the prefill of a scenario counts.
         """
         return self.ask_again("measure_operators", device, prefill)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
+        """See ``Backend.own_choice``."""
         return self.ask_again("own_choice", plugin)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``.
 
         Raises:
-            EngineError: One of them does not run; finalists are placements that did.
+            EngineError: A placement does not run.
         """
         backend = copy(self)
         if self.finals_engine is not None:
@@ -193,11 +175,11 @@ class MeasuredBackend:
                 backend.engine.restart()
 
     def restart(self) -> None:
-        """Drop what the engine holds, and its process if it has one; a question starts it again."""
+        """Drop what the engine holds, and its process; the next question starts it again."""
         self.engine.restart()
 
     def close(self) -> None:
-        """End the engine, unless it is that of another backend; a question starts it again."""
+        """End the engine unless another backend owns it; the next question starts it again."""
         if self.owns_engine:
             self.engine.restart()
 
@@ -211,7 +193,7 @@ class MeasuredBackend:
 
     @cached_property
     def rough_costs(self) -> CostTable | None:
-        """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
+        """The analytic costs, if devices are of known kinds; see ``Backend.rough_costs``."""
         from placement_gym.problem.costs import analytic
 
         with suppress(UserError):
@@ -232,10 +214,10 @@ class MeasuredBackend:
         return Batch.evaluate(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored.
+        """See ``Backend.evaluate_ignoring_limits``.
 
         Raises:
-            EngineError: The failure is not the placement's: the run cannot continue.
+            EngineError: Something else than the placement failed: the run cannot continue.
         """
         earlier_error = self.session.failures.get(assignment.tobytes())
         if earlier_error is not None:
@@ -251,7 +233,7 @@ class MeasuredBackend:
             return self.failure(str(error), assignment)
 
     def measure_and_recheck(self, assignment: IntArray) -> Measurement:
-        """Measure, and repeat the measurement once if the reference has moved."""
+        """Measure, once more if the reference has moved."""
         measurement = self.measure(assignment)
         repeat = self.session.is_worth_repeating(measurement)
         recorded = self.session.keep(measurement)
@@ -263,21 +245,17 @@ class MeasuredBackend:
             return replace(recorded, warning=f"{recorded.warning}; measuring again failed: {error}")
 
     def measure(self, assignment: IntArray) -> Measurement:
-        """Measure, and again as failures allow; the reference's speed-up is 1 by definition.
-
-        Raises:
-            EngineFailureError: Of the last attempt.
-        """
+        """Measure with retries; the reference's speed-up is 1 by definition."""
         rival = self.session.fastest if self.protocol.racing else 0.0
         measured = self.retry(lambda: self.measure_once(assignment, rival))
         is_reference = bool((assignment == self.problem.reference_device).all())
         return settle_reference(measured) if is_reference else measured
 
     def retry(self, attempt: Callable[[], T]) -> T:
-        """Call ``attempt``, again as its failure's policy allows, which may restart the engine.
+        """Call ``attempt`` with the retries that ``failures.POLICIES`` allow.
 
         Raises:
-            EngineFailureError: Of the last attempt.
+            EngineFailureError: The last attempt failed.
         """
         n_failures: dict[str, int] = {}
         while True:
@@ -292,7 +270,7 @@ class MeasuredBackend:
                 sleep(error.policy.pauses_s[n_failed - 1])
 
     def failure(self, error: str, assignment: IntArray) -> Measurement:
-        """The measurement of a placement that was not run or failed."""
+        """The measurement of a placement that failed, or was not run."""
         traffic = self.problem.traffic(assignment)
         device_bytes = self.problem.memory_bytes(assignment)
         excess, held = int(self.problem.memory.excess(device_bytes).sum()), device_bytes.tolist()
@@ -308,13 +286,10 @@ class MeasuredBackend:
         return self.problem.memory.excess_shares(device_bytes)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """Zeros, as start times are not measured; see ``Backend.start_ms``."""
+        """Zeros: start times are not measured; see ``Backend.start_ms``."""
         return np.zeros(len(assignment))
 
     def cost_table(self) -> CostTable:
-        """This machine's profile of the problem, a full one if it is kept, else a quick one.
-
-        On three models optima of quick profiles were as fast as those of full ones, measured.
-        """
+        """This machine's profile of the problem: a full one if it is kept, else a quick one."""
         assert self.measure_costs is not None, "this backend was made without a profile"
         return self.measure_costs(self)

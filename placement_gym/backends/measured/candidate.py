@@ -1,4 +1,4 @@
-"""Compiled placements that are ready to be timed, and measurements from their samples."""
+"""Compiled placements, and measurements from their samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placement_gym.backends.measured.interference import describe_interference
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base import RUN_AGAIN, IntArray, is_measurable
 from placement_gym.graph import Units, contract
-from placement_gym.hardware import register
+from placement_gym.hardware import DeviceSpec, register
 from placement_gym.problem import Problem
 from placement_gym.workloads import (
     Inferences,
@@ -41,15 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class HostedModel:
-    """A model with its inputs and devices, on OpenVINO in this process.
+    """A model, which is not changed, with devices and (n_samples, n_inferences) inputs.
 
-    Attributes:
-        core: Knows the devices of ``problem``.
-        model: As ``load_model`` returns it; not changed.
-        problem: Units of ``model``, and devices.
-        alias: True if devices get alias names, so that HETERO keeps submodels apart.
-        samples: (n_samples, n_inferences) inputs; the first sample is timed.
-        reporter: Receives every step.
+    The first sample is timed.
     """
 
     core: ov.Core
@@ -61,20 +55,21 @@ class HostedModel:
 
     @property
     def request(self) -> Request:
-        """The inferences that are timed together."""
         return self.problem.units.graph.request
 
     def beat(self, step: str) -> None:
-        """Report a step as it begins."""
         self.reporter.on_heartbeat(step)
+
+    def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
+        """Cut the model into the submodels of a placement on devices with these settings."""
+        units = self.problem.units
+        operator_devices = assignment[units.of_operator]
+        return HeteroPartition.from_assignment(units.graph, operator_devices, specs, self.alias)
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """The fields of a ``Measurement`` that a compiled placement has.
-
-    ``parts_ms`` and ``models_ms`` are known once it was timed.
-    """
+    """Fields of ``Measurement`` from a compiled placement; those in ms once it was timed."""
 
     n_submodels: int
     n_submodels_expected: int
@@ -100,27 +95,21 @@ class CompiledPlacement:
         self.inferences.run()
 
     def forget(self) -> None:
-        """Restart the timing of parts."""
         self.inferences.forget()
 
     def outputs(self) -> Outputs:
         return self.inferences.outputs()
 
     def summarize(self) -> Compilation:
-        """Return its compilation, with the times of parts or models once it has been timed."""
+        """The compilation with the times of parts or models."""
         parts_ms, models_ms = self.inferences.parts_ms(), self.inferences.models_ms()
         return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
 def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacement:
-    """Compile a placement by HETERO, set the inputs and run it once.
+    """Compile an (n_units,) placement by HETERO, set the inputs and run it once.
 
-    Args:
-        host: Has the model, its inputs and the devices.
-        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
-
-    Raises:
-        CompileError: OpenVINO refused the placement.
+    A (2, n_units) assignment has one placement for prompts and one for tokens.
     """
     host.beat("compiling")
     parts = [compile_placement(host, placement) for placement in np.atleast_2d(assignment)]
@@ -134,7 +123,7 @@ def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacem
     else:
         request = compiled.create_infer_request()
         inferences = start_inferences(host.request, request, host.samples, host.beat)
-    # Memory is read after an inference, which allocates what it needs.
+    # The first inference allocates memory.
     facts = replace(facts, held_bytes=find_held())
     check_held(host.problem, facts.memory_bytes, facts.held_bytes)
     return CompiledPlacement(inferences, facts)
@@ -143,15 +132,12 @@ def compile_candidate(host: HostedModel, assignment: IntArray) -> CompiledPlacem
 def compile_placement(
     host: HostedModel, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, Callable[[], HeldBytes]]:
-    """Compile one placement; see ``compile_candidate``, and ``watch_memory`` for the last."""
+    """Compile an (n_units,) placement; see ``watch_memory`` for the last item."""
     start_s, problem = perf_counter(), host.problem
-    graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
-    partition = HeteroPartition.from_assignment(
-        graph, operator_devices, problem.devices, host.alias
-    )
+    partition = host.divide(assignment, problem.devices)
     register(host.core, tuple(partition.devices.values()))
-    find_held = watch_memory(host.core, partition.list_names(len(problem.devices)))
-    compiled = compile_partition(host.core, host.model, graph, partition)
+    find_held = watch_memory(host.core, partition, len(problem.devices))
+    compiled = compile_partition(host.core, host.model, problem.units.graph, partition)
     facts = Compilation(
         count_submodels(compiled),
         partition.n_submodels,
@@ -163,9 +149,13 @@ def compile_placement(
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
-    """Join the compilations of a (2, n_units) pair of placements into what both need together."""
-    # The problem's tensors have the bytes of a whole scenario: tokens move those but the prefill's.
-    prefill = prefill_problem(problem)
+    """Join the compilations of a (2, n_units) pair of placements for prompts and tokens."""
+    # The problem's tensors have the bytes of a whole scenario: subtract those of its prefill.
+    units = problem.units
+    (_, graph), *_ = units.graph.phases
+    quotient = contract(graph, units.of_operator)
+    prefill_units = Units(units.granularity, graph, units.of_operator, quotient)
+    prefill = replace(problem, units=prefill_units)
     n_prefill, prefill_bytes = prefill.traffic(pair[0])
     n_decode, all_bytes = problem.traffic(pair[1])
     return replace(
@@ -179,16 +169,8 @@ def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation
     )
 
 
-def prefill_problem(problem: Problem) -> Problem:
-    """The same problem with the tensor sizes of a scenario's prefill."""
-    units = problem.units
-    (_, graph), *_ = units.graph.phases
-    quotient = contract(graph, units.of_operator)
-    return replace(problem, units=Units(units.granularity, graph, units.of_operator, quotient))
-
-
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
-    """Return the latest compilation with the medians of the times over all rounds."""
+    """The latest compilation with the medians of times over all rounds."""
     latest = rounds[-1]
     parts = {
         name: float(np.median([facts.parts_ms[name] for facts in rounds]))
@@ -202,14 +184,13 @@ def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
 def summarize(
     compilation: Compilation, race: Race, arm: int, problem: Problem, measure_s: float = 0.0
 ) -> Measurement:
-    """Turn the samples of an arm and those of the first, its reference, into a measurement."""
+    """Make the measurement of an arm from its samples and those of the first arm, the reference."""
     times, reference = race.samples(arm).T
     interference, noise = race.interference(arm), race.noise(arm)
     warning = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
     if interference and not race.is_clear_despite_interference(arm):
         warning = describe_interference(interference, problem.devices)
-    # Not the median of the times: its ratio to the reference would include the machine's drift,
-    # which pairs of samples cancel.
+    # Not the median of times: pairs of samples cancel the machine's drift.
     reference_ms = float(np.median(reference))
     latency_ms = reference_ms / race.speedup(arm)
     return Measurement(

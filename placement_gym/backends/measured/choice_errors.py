@@ -1,10 +1,9 @@
-"""Errors of choices: how far what was chosen is from what should have been, by type of operator.
+"""Errors of choices, by type of operator.
 
-A device of lower precision may choose another one of two values that are nearly equal. That its
-indices differ then is no error: the values at these indices, computed by the reference, decide.
-Operators that choose inside return no index of what they picked. Their results are compared with
-those of the reference for the same inputs: as sets of rows where these are boxes, by the share of
-equal elements where labels come out of a loop.
+A device of lower precision may choose the other of two nearly equal values. Different indices are
+then no error: the reference's values at these indices decide. Operators that choose inside return
+no indices. Their results are compared with the reference's for the same inputs: boxes as sets of
+rows, labels from a loop by the share of equal elements.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.outputs import relative_error, relative_to
 from placement_gym.base import BoolArray, FloatArray
 
 Array = NDArray[Any]
@@ -24,14 +23,14 @@ Arrays = Mapping[int, Array]
 """Index -> input or output, of those that are known."""
 Attributes = Mapping[str, Any]
 Error = Callable[[Arrays, Arrays, Attributes, float], float]
-"""The relative error of an operator's outputs with its attributes, given the reference's inputs, or
-its outputs where the operator chooses inside; 0 or ``WRONG`` where it is no number, given a limit
-of the error of values."""
+"""Relative error of an operator's outputs, given the reference's inputs, or the reference's outputs
+if the operator chooses inside; the outputs; attributes; and the largest error of values, which
+explains the outputs (0) or does not (``WRONG``) where boxes or labels are compared."""
 WRONG = 1.0
-"""The relative error of indices that no rounding explains."""
+"""Relative error of indices that rounding does not explain."""
 MIN_SHARE = 0.5
-"""Elements, or rows, that have to be those of the reference. Hand-tuned. Behind the first other
-label a loop goes another way, and of candidates that score alike others fill all places."""
+"""Share of elements, or rows, that have to equal the reference's. Hand-tuned: after the first other
+label a loop diverges, and candidates with equal scores replace each other."""
 BOX = ("left", "top", "right", "bottom")
 COLUMNS = ("image", "label", "score", *BOX)
 IMAGE, LABEL, SCORE, LEFT = range(4)
@@ -39,7 +38,7 @@ IMAGE, LABEL, SCORE, LEFT = range(4)
 
 
 def topk_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
-    """Compare the values at chosen indices with the best, in their order if that is by value."""
+    """Compare the values at chosen indices with the best, in order if sorted by value."""
     axis, indices = attributes["axis"], outputs[1].astype(np.int64)
     sign = 1.0 if attributes["mode"] == "min" else -1.0
     values = sign * inputs[0].astype(np.float64)
@@ -59,7 +58,7 @@ def topk_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: f
 
 
 def comparison_error(compare: Callable[..., Any]) -> Error:
-    """The error of a comparison: how far two values are apart where its result is another."""
+    """Make the error of a comparison: the distance of two values where its result differs."""
 
     def error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
         first, second = (inputs[index].astype(np.float64) for index in (0, 1))
@@ -72,7 +71,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
 
 
 def convert_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
-    """The distance of real numbers to the nearest that become these integers, or truth values."""
+    """The distance of numbers to the nearest that convert to these integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
         return WRONG
@@ -84,13 +83,13 @@ def convert_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit
 
 
 def nms_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
-    """Return 0 if errors of boxes and scores of up to ``limit`` explain what was selected.
+    """Return 0 if errors of boxes and scores of up to ``limit`` explain the selection.
 
-    Sound for greedy suppression: no two selected boxes of a class overlap by more than the
-    threshold; each box that scores above its threshold is selected, or overlaps with a selected one
-    that does not score less, or as many as are allowed score no less; all within the limit.
+    Greedy suppression, within the limit: selected boxes of a class do not overlap by more than the
+    threshold; every other box that scores above its threshold overlaps with a selected one that
+    scores no less, or the maximum number of boxes score no less.
     """
-    # Limits that are left out are 0, as in OpenVINO. Each selected box exists and is named once.
+    # Missing limits are 0, as in OpenVINO. Each selected box exists and is named once.
     boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
     limits = [float(inputs[index].max()) for index in (2, 3, 4) if index in inputs]
     most, max_overlap, min_score = (*limits, 0.0, 0.0, 0.0)[:3]
@@ -126,18 +125,17 @@ def nms_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: fl
 
 
 def rois_error(inputs: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
-    """Compare picked boxes with the nearest of all, and the scores of these with the best."""
+    """Compare picked boxes with the nearest ones, and the scores of these with the best."""
     boxes, scores = (inputs[index].astype(np.float64) for index in (0, 1))
     picked = outputs[0].astype(np.float64)[: len(scores)]
-    apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]
-    distance = np.maximum.reduce(apart)
+    distance = np.abs(picked[:, None] - boxes).max(axis=2)
     found, best = np.sort(scores[distance.argmin(axis=1)]), np.sort(scores)
     error_of_scores = relative_to(scores, found - best[len(best) - len(found) :])
     return max(relative_to(boxes, distance.min(axis=1)), error_of_scores)
 
 
-def find_corners(boxes: FloatArray, encoding: str) -> FloatArray:
-    """(n, 2, 2) lower and upper corners of boxes, two opposite ones or a centre and a size."""
+def find_corners(boxes: FloatArray, encoding: str = "corner") -> FloatArray:
+    """(n, 2, 2) lower and upper corners of boxes, given as two corners or a centre and a size."""
     first, second = boxes[:, :2], boxes[:, 2:]
     if encoding == "center":
         first, second = first - second / 2, first + second / 2
@@ -147,9 +145,7 @@ def find_corners(boxes: FloatArray, encoding: str) -> FloatArray:
 def bound_overlaps(
     some: FloatArray, boxes: FloatArray, slack: float
 ) -> tuple[FloatArray, FloatArray]:
-    """(n_some, n) bounds of overlaps if coordinates are off by up to ``slack``: intersections over
-    unions.
-    """
+    """(n_some, n) bounds of intersection over union if coordinates err by up to ``slack``."""
     low = np.maximum(some[:, None, 0], boxes[None, :, 0])
     high = np.minimum(some[:, None, 1], boxes[None, :, 1])
     bounds = []
@@ -164,23 +160,17 @@ def bound_overlaps(
     return bounds[0], bounds[1]
 
 
-def relative_to(values: Array, difference: Array) -> float:
-    """The largest difference relative to the largest value."""
-    scale = np.abs(values).max(initial=0.0) or 1.0
-    return float(np.abs(difference).max(initial=0.0) / scale)
-
-
 @dataclass(frozen=True)
 class Rows:
-    """The rows that an operator returns which suppresses boxes, one for each that is left.
+    """Format of the rows of an operator that suppresses boxes: one row for each remaining box.
 
     Attributes:
-        columns: Names of the columns of its outputs, by their index.
-        counts: The output that counts the rows of each image, if any does.
-        overlap: The attribute above which boxes of a label that overlap are dropped; empty where
-            they score less instead.
-        thresholds: The attributes below which scores are dropped.
-        most: The attributes that limit the rows of an image, or of one of its labels.
+        columns: Index of an output -> the names of its columns.
+        counts: Index of the output that counts the rows of each image, if any.
+        overlap: Attribute with the largest overlap of two boxes of a label; empty where overlaps
+            lower scores instead.
+        thresholds: Attributes with the lowest score.
+        most: Attributes that limit the rows of an image, or of one of its labels.
     """
 
     columns: Mapping[int, Sequence[str]]
@@ -194,10 +184,9 @@ class Rows:
     ) -> float:
         """Return 0 if errors of scores and boxes of up to ``limit`` explain another set of rows.
 
-        Rows are the same if the label is, and score and box within the limit. One that only one
-        side has is explained by the other side: it scores as much as the threshold, or no more than
-        one that it overlaps, or than the last of as many as are allowed. Of explained ones there
-        may be as many as of the same. No two rows of a label overlap by more than the threshold.
+        Rows match if labels are equal, and scores and boxes are within the limit. ``explain`` has
+        to account for every row without a match, at most half of all. Rows of a label do not
+        overlap by more than the threshold.
         """
         found, expected = self.read(outputs), self.read(own)
         slack = limit * np.abs(expected).max(axis=0, initial=0.0)
@@ -216,7 +205,7 @@ class Rows:
         return WRONG if self.overlap and self.clash(found, attributes, slack) else 0.0
 
     def read(self, outputs: Arrays) -> FloatArray:
-        """(n, 7) image, label, score and corners of the rows that are not padding."""
+        """(n, 7) ``COLUMNS`` of the rows that are not padding."""
         table: dict[str, FloatArray] = {}
         for port, names in self.columns.items():
             if port in outputs:
@@ -224,7 +213,7 @@ class Rows:
                 table |= dict(zip(names, values.T, strict=True))
         zeros = np.zeros_like(next(iter(table.values())))
         rows = np.stack([table.get(name, zeros) for name in COLUMNS], axis=1)
-        # The first image below 0 ends all rows; others that are not used are -1, or all zero.
+        # The first image below 0 ends the rows; other free rows are -1, or all zero.
         used = np.logical_and.accumulate(rows[:, IMAGE] >= 0.0) & (rows[:, LABEL] >= 0.0)
         rows = rows[used & rows[:, SCORE:].any(axis=1)]
         counts = outputs.get(self.counts, np.zeros(0, np.int64))
@@ -240,14 +229,19 @@ class Rows:
         limit: float,
         slack: FloatArray,
     ) -> BoolArray:
-        """(n_alone,) whether rounding explains that the other side lacks a row."""
+        """(n_alone,) whether rounding explains that ``others`` lack a row.
+
+        It does if the row scores as much as the threshold, no more than one that it overlaps, or no
+        more than the last where the number of rows is at its limit.
+        """
         score, slack_of_score = alone[:, SCORE], slack[SCORE]
         explained = np.zeros(len(alone), np.bool_)
         for name in self.thresholds:
             explained |= np.abs(score - attributes[name]) <= slack_of_score
-        # An overlap of less than the limit changes a score by less.
+        # An overlap below the limit changes a score by less than the limit.
         least = attributes[self.overlap] if self.overlap else limit
-        _, overlap = bound_overlaps(corners_of(others), corners_of(alone), slack[LEFT:].max())
+        corners = find_corners(others[:, LEFT:]), find_corners(alone[:, LEFT:])
+        _, overlap = bound_overlaps(*corners, slack[LEFT:].max())
         image = others[:, None, IMAGE] == alone[:, IMAGE]
         label = image & (others[:, None, LABEL] == alone[:, LABEL])
         no_less = others[:, None, SCORE] >= score - 2 * slack_of_score
@@ -259,22 +253,18 @@ class Rows:
         return explained
 
     def clash(self, rows: FloatArray, attributes: Attributes, slack: FloatArray) -> bool:
-        """Return whether two rows of a label overlap by more than allowed."""
-        corners = corners_of(rows)
+        """Return whether two rows of a label overlap by more than the threshold."""
+        corners = find_corners(rows[:, LEFT:])
         overlap, _ = bound_overlaps(corners, corners, slack[LEFT:].max())
         same = (rows[:, None, : LABEL + 1] == rows[:, : LABEL + 1]).all(axis=2)
         return bool((np.triu(same, 1) & (overlap > attributes[self.overlap])).any())
 
 
-def corners_of(rows: FloatArray) -> FloatArray:
-    return find_corners(rows[:, LEFT:], "corner")
-
-
 def share_error(own: Arrays, outputs: Arrays, attributes: Attributes, limit: float) -> float:
-    """Return 0 if enough elements are those of the reference, numbers within the limit.
+    """Return 0 if enough elements equal the reference's, numbers within the limit.
 
-    Where all labels are the same, nothing was chosen otherwise: it is the relative error of the
-    numbers. Of other sizes, what both have is compared, from the first element of each axis.
+    If all labels are equal, nothing was chosen differently: return the relative error of numbers.
+    Of arrays of different sizes the common part is compared, from the start of each axis.
     """
     pairs = [(array, own[port]) for port, array in outputs.items() if port in own]
     labels = [pair for pair in pairs if pair[1].dtype.kind != "f"]
@@ -285,7 +275,7 @@ def share_error(own: Arrays, outputs: Arrays, attributes: Attributes, limit: flo
 
 
 def find_share(array: Array, expected: Array, limit: float) -> float:
-    """The share of elements that are equal, or near if they are real."""
+    """The share of equal elements; real numbers are equal within the limit."""
     slack = limit * np.abs(expected).max(initial=0.0) if expected.dtype.kind == "f" else 0.0
     common = tuple(map(slice, np.minimum(array.shape, expected.shape)))
     same = np.abs(array[common].astype(np.float64) - expected[common].astype(np.float64)) <= slack
@@ -322,11 +312,11 @@ SUPPRESSIONS = {
         most=["max_detections_per_image", "post_nms_count"],
     ),
 }
-"""Operators that return boxes -> how they return them."""
+"""Type of an operator that returns boxes -> the format of its rows."""
 LABELS = ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "Loop", "TensorIterator", "If")
-"""Operators that are compared by the share of equal elements."""
+"""Types that are compared by the share of equal elements."""
 INSIDE = (*SUPPRESSIONS, *LABELS)
-"""Operators that choose inside; of control flow, if its body does."""
+"""Types that choose inside; control flow does if its body does."""
 ERRORS: Mapping[str, Error] = {
     "TopK": topk_error,
     "NonMaxSuppression": nms_error,
@@ -341,4 +331,4 @@ ERRORS: Mapping[str, Error] = {
     **{kind: rows.find_error for kind, rows in SUPPRESSIONS.items()},
     **dict.fromkeys(LABELS, share_error),
 }
-"""By type of the operator."""
+"""Type of an operator -> its error."""

@@ -1,23 +1,28 @@
 """Choices in a model: operators that turn real numbers into indices, counts or truth values.
 
-Rounding may change their results without any fault, and all that follows with them. Outputs behind
-a choice are compared with those of the reference for the placement's own choice; the choice itself
-by the reference's values that it picks, which have to be as good within the tolerance. Operators
-that choose inside are choices too, and are compared by their results.
+Rounding may change a choice, and every output behind it. So these outputs are compared with the
+reference's for the same choice, and the choice is judged by the reference's values that it picks:
+they have to be as good within the tolerance. Operators that choose inside are judged by results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.backends.measured.choice_errors import ERRORS, INSIDE, LABELS, WRONG
+from placement_gym.backends.measured.choice_errors import (
+    ERRORS,
+    INSIDE,
+    LABELS,
+    WRONG,
+    Array,
+    Arrays,
+)
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
 from placement_gym.base import join_words
 from placement_gym.graph import list_inside
@@ -27,13 +32,13 @@ if TYPE_CHECKING:
     import openvino as ov
 
 CHOICE = {"TopK": 1}
-"""Index of the output that is the choice, where that is not the first."""
+"""Index of the output that is the choice, where it is not the first."""
 PADDED = ("NonMaxSuppression", "MulticlassNms", "MatrixNms")
-"""Types of which a GPU returns as many rows as there may be, and fills the free ones with -1."""
+"""Types for which a GPU returns the maximum number of rows and fills the free ones with -1."""
 EXACT_KINDS = ("Convert", "Equal", "NotEqual")
-"""Choices that no rounding changes where they compare whole numbers, as masks of tokens."""
+"""Types that rounding does not change where they read whole numbers, as in masks of tokens."""
 KEEPS_WHOLE = ("Convert", "Add", "Subtract", "Reshape", "Squeeze", "Unsqueeze", "Broadcast")
-"""Operators that make whole numbers of whole ones: the few between a mask and its choice."""
+"""Operators between a mask and its choice that turn whole numbers into whole numbers."""
 MAX_RULES = 4
 """Outputs behind choices that are described one by one. Hand-tuned."""
 
@@ -43,30 +48,27 @@ class Choice:
     """An operator that chooses.
 
     Attributes:
-        name: Its name.
-        kind: Its type.
-        sources: Name and output index of what it is judged by, on the reference: each of its
-            inputs, or its own outputs if it chooses inside.
-        ports: Indices of its outputs that others read; all, if it chooses inside.
-        attributes: Those of OpenVINO.
+        sources: Index -> name and output index, of the reference's tensors that it is judged by:
+            its inputs, or its own outputs if it chooses inside.
+        ports: Indices of its outputs that others read; all if it chooses inside.
     """
 
     name: str
     kind: str
-    sources: tuple[tuple[str, int], ...]
+    sources: Mapping[int, tuple[str, int]]
     ports: tuple[int, ...]
     attributes: Mapping[str, Any]
 
     @classmethod
     def find(cls, node: ov.Node) -> Choice | None:
-        """The choice that a node makes, if it makes one by real numbers and others read it."""
+        """Return the choice of a node that chooses by real numbers and whose choice is read."""
         name, kind, inputs = node.get_friendly_name(), node.get_type_name(), node.inputs()
         if kind in INSIDE:
             inside = list(list_inside(node))
             if inside and all(cls.find(one) is None for one in inside):
                 return None
             ports = tuple(range(node.get_output_size()))
-            sources = tuple((name, port) for port in ports)
+            sources = {port: (name, port) for port in ports}
             return cls(name, kind, sources, ports, node.get_attributes())
         if kind not in ERRORS or not inputs[0].get_element_type().is_real():
             return None
@@ -80,13 +82,13 @@ class Choice:
             return None
         if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
             return None
-        made = (port.get_source_output() for port in inputs)
-        sources = tuple((port.get_node().get_friendly_name(), port.get_index()) for port in made)
+        made = enumerate(port.get_source_output() for port in inputs)
+        sources = {i: (port.get_node().get_friendly_name(), port.get_index()) for i, port in made}
         return cls(name, kind, sources, tuple(read), node.get_attributes())
 
     @property
     def rule(self) -> str:
-        """Describe how it is judged."""
+        """How it is judged, in words."""
         if self.kind in LABELS:
             return "of which half has to be the reference's within the tolerance"
         if self.is_inside:
@@ -95,26 +97,19 @@ class Choice:
 
     @property
     def is_inside(self) -> bool:
-        """True if it returns no index of what it picked."""
+        """True if it returns no indices of what it picked."""
         return self.kind in INSIDE
 
-    def find_error(
-        self, values: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
-    ) -> float:
-        """The relative error of its outputs, given the values of ``sources``.
-
-        See ``choice_errors``.
-        """
+    def find_error(self, known: Arrays, outputs: Arrays, limit: float) -> float:
+        """The relative error of its outputs, given the arrays of ``sources``: see ``ERRORS``."""
         outputs = {port: self.drop_free(array) for port, array in outputs.items()}
-        indices = self.ports if self.is_inside else range(len(values))
-        known = dict(zip(indices, values, strict=True))
         try:
             return ERRORS[self.kind](known, outputs, self.attributes, limit)
         except ValueError:  # of other shapes
             return WRONG
 
-    def drop_free(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Drop rows in which a device has put nothing."""
+    def drop_free(self, array: Array) -> Array:
+        """Drop the rows that a device filled with -1."""
         if self.kind not in PADDED or array.ndim != 2:
             return array
         return array[(array != -1).any(axis=1)]
@@ -124,7 +119,7 @@ class Choice:
 
 
 def is_whole(port: ov.Output) -> bool:
-    """Return whether an output holds whole numbers, which are computed without rounding."""
+    """Return whether an output holds whole numbers, which need no rounding."""
     node = port.get_node()
     if node.get_type_name() == "Constant":
         return bool(np.all(node.data == np.rint(node.data)))
@@ -135,14 +130,9 @@ def is_whole(port: ov.Output) -> bool:
 
 
 class ChoosingModel:
-    """A model and its choices: variants that return them, or take those of another run.
+    """A model and its choices; variants of it return choices, or take those of another run.
 
-    Args:
-        model: A model with unique names; it is not changed.
-
-    Attributes:
-        choices: Its choices, in the order of the model.
-        owners: The choice of each of their outputs.
+    ``owners`` are the choices of all ``ports``, one after another.
     """
 
     def __init__(self, model: ov.Model) -> None:
@@ -154,14 +144,15 @@ class ChoosingModel:
 
     @cached_property
     def tapped(self) -> ov.Model:
-        """The model with the outputs of its choices behind its own."""
+        """The model with the choices as additional outputs."""
         model, nodes = self.copy()
         ports = [nodes[one.name].output(port) for one in self.choices for port in one.ports]
-        return add_results(model, ports)
+        add_outputs(model, ports)
+        return model
 
     @cached_property
     def forced(self) -> ov.Model:
-        """The model that takes the outputs of choices, and returns what each would choose from."""
+        """The model with choices as additional inputs; the tensors that judge them are outputs."""
         from openvino import op
 
         model, nodes = self.copy()
@@ -174,23 +165,25 @@ class ChoosingModel:
                 given[-1].set_friendly_name(f"{choice.name}/{port.get_index()}/choice")
                 for reader in list(port.get_target_inputs()):
                     reader.replace_source_output(given[-1].output(0))
-            made = [port.get_source_output() for port in node.inputs()]
-            read += node.outputs() if choice.is_inside else made
-        return add_results(model, read, given)
+            sources = [port.get_source_output() for port in node.inputs()]
+            read += node.outputs() if choice.is_inside else sources
+        add_outputs(model, read)
+        model.add_parameters(given)
+        return model
 
     def copy(self) -> tuple[ov.Model, dict[str, ov.Node]]:
         model = self.model.clone()
         return model, {node.get_friendly_name(): node for node in model.get_ordered_ops()}
 
     def split(self, outputs: Outputs, n_inferences: int) -> Iterator[tuple[Outputs, Outputs]]:
-        """The outputs of the model and those behind them, of each inference."""
+        """The outputs of the model and the additional ones, for each inference."""
         size = len(outputs) // n_inferences
         for start in range(0, len(outputs), size):
             each = outputs[start : start + size]
             yield each[: self.n_outputs], each[self.n_outputs :]
 
     def force(self, samples: Sequence[Sequence[Inputs]], tapped: Outputs) -> list[Sequence[Inputs]]:
-        """Inputs of ``forced`` for each inference of samples, with the choices in ``tapped``."""
+        """The inputs of ``forced`` for each inference, with the choices in ``tapped``."""
         made = (
             map(Choice.drop_free, self.owners, chosen)
             for _, chosen in self.split(tapped, sum(map(len, samples)))
@@ -198,13 +191,7 @@ class ChoosingModel:
         return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
 
     def trim(self, outputs: Outputs, expected: Outputs, tapped: Outputs) -> Outputs:
-        """Cut off what a device computes from rows that it leaves free, if it does.
-
-        Args:
-            outputs: Of a placement.
-            expected: Those that ``find_errors`` returned.
-            tapped: Those of ``tapped``, of the same inferences.
-        """
+        """Cut a placement's outputs to ``expected`` shapes if ``tapped`` has rows that are free."""
         has_free = any(
             choice.drop_free(array).size < array.size
             for _, chosen in self.split(tapped, len(outputs) // self.n_outputs)
@@ -220,12 +207,9 @@ class ChoosingModel:
     def find_errors(
         self, samples: Sequence[Sequence[Inputs]], forced: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """The outputs to expect with the choices of ``samples``, and the error of each choice.
+        """The outputs to expect, and the error of each choice, from outputs of ``forced``.
 
-        Args:
-            samples: As ``force`` returns them.
-            forced: What ``forced`` returned for them.
-            limit: See ``choice_errors``.
+        ``samples`` are the inputs of that model, from ``force``.
         """
         expected: Outputs = []
         errors = {str(choice): 0.0 for choice in self.choices}
@@ -235,13 +219,14 @@ class ChoosingModel:
             expected += outputs
             values, chosen = iter(read), iter(inputs[len(self.model.inputs) :])
             for choice in self.choices:
+                known = {index: next(values) for index in choice.sources}
                 given = {port: np.asarray(next(chosen)) for port in choice.ports}
-                error = choice.find_error(list(islice(values, len(choice.sources))), given, limit)
+                error = choice.find_error(known, given, limit)
                 errors[str(choice)] = max(errors[str(choice)], error)
         return expected, errors
 
     def list_rules(self) -> list[str]:
-        """Describe how outputs behind choices are compared, a line for each of the first few."""
+        """Describe how outputs behind choices are compared, in a line for each of the first few."""
         by_name = {choice.name: choice for choice in self.choices}
         behind = {
             name_output(port): [by_name[name] for name in found]
@@ -253,12 +238,13 @@ class ChoosingModel:
             f"the placement's own choice, {join_words(sorted({one.rule for one in choices}))}"
             for name, choices in islice(behind.items(), MAX_RULES)
         ]
-        more = len(behind) - MAX_RULES
-        return [*rules, *([f"the same for {more} more outputs"] if more > 0 else [])]
+        if len(behind) > MAX_RULES:
+            rules.append(f"the same for {len(behind) - MAX_RULES} more outputs")
+        return rules
 
 
 def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
-    """The nearest nodes with these names that an output depends on, at most a few."""
+    """The nearest nodes with these names that an output depends on, at most a few of them."""
     found, seen = list[str](), set[str]()
     waiting = [port.get_node()]
     while waiting and len(found) < MAX_NAMED_OPERATORS:
@@ -275,27 +261,19 @@ def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
 
 
 def name_output(port: ov.Output) -> str:
-    """The name by which a program calls an output, or that of the node that makes it."""
+    """A tensor name of an output, or the name of the node that makes it."""
     made = port.get_node().input_value(0).get_node()
     return min(port.get_names(), default="") or str(made.get_friendly_name())
 
 
-def add_results(
-    model: ov.Model, ports: Sequence[ov.Output], inputs: Sequence[ov.Node] = ()
-) -> ov.Model:
-    """A model, which cannot be used any more, with more outputs and inputs behind its own."""
-    import openvino as ov
+def add_outputs(model: ov.Model, ports: Iterable[ov.Output]) -> None:
+    """Add outputs to a model, in place, even where a port is an output already."""
     from openvino import op
 
     results = [op.Result(port) for port in ports]
     for number, result in enumerate(results):
         result.set_friendly_name(f"choices/{number}")
-    return ov.Model(
-        [*model.get_results(), *results],
-        model.get_sinks(),
-        [*model.get_parameters(), *inputs],
-        model.get_friendly_name(),
-    )
+    model.add_results(results)
 
 
 def is_soft(node: ov.Node) -> bool:

@@ -1,4 +1,4 @@
-"""Primitives that a device executes, and the time of each operator by the device's counters."""
+"""Primitives that a device executes, and the time of each operator by its counters."""
 
 from __future__ import annotations
 
@@ -22,42 +22,34 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.candidate import HostedModel
 
 WARMUP = 5
-"""Inferences before the first counted one, in which caches fill. Hand-tuned."""
+"""Inferences before the first counted one, to fill caches. Hand-tuned."""
 BATCHES = 5
-"""Batches of inferences, of whose means the median is taken. Hand-tuned. An average in whole
-microseconds over n inferences states their total to within n of them: the mean of a batch of b is
-exact to n / b, 2 to 6 in batches of 6, but 5 to 18 in batches of 2."""
+"""Batches of inferences; the result is the median of their means. Hand-tuned. An average in whole
+microseconds over n inferences is exact to n us in total, so the mean of a batch of b is exact to
+n / b: 2 to 6 us in batches of 6."""
 MICROSECOND = timedelta(microseconds=1)
 MAX_COUNTED = 10
-"""Counters' sum, as a multiple of the latency, above which a batch does not count. Hand-tuned."""
+"""Largest sum of counters of a batch that counts, as a multiple of the latency. Hand-tuned."""
 MAX_UNOWNED_SHARE = 0.02
-"""Share of the counted time of primitives that belong to no operator, above which the user gets a
-message. Hand-tuned."""
+"""Share of the counted time that belongs to no operator without a message. Hand-tuned."""
 MAX_UNEXPLAINED_SHARE = 0.3
-"""Relative difference between the counters' sum and the latency, above which the user gets a
-message. Hand-tuned. Counters cost time themselves; on the CPU their sum is within 4 % of the
-latency."""
+"""Relative difference between the counters' sum and the latency without a message. Hand-tuned: on
+the CPU it is up to 4 %, as counters cost time."""
 
 
 def measure_operator_times(
     host: HostedModel, device: int, n_inferences: int, prefill: bool = False
 ) -> FloatArray:
-    """(n_operators,) median ms of the primitive that executes each operator.
+    """(n_operators,) median ms of the primitive that executes each operator, summed over a request.
 
-    See ``give_to_operators``. A message informs the user of time that belongs to no operator, and
-    of a latency that is far from the sum of all counters.
-
-    Args:
-        host: The model, its inputs and the devices. Times are sums over a request.
-        device: Index of the device.
-        n_inferences: Counted ones.
-        prefill: Time the first inference of a request alone.
+    With ``prefill`` only the first inference of a request counts. A message tells of time that
+    belongs to no operator, and of a latency that is far from the sum of all counters.
     """
     graph, spec = host.problem.units.graph, host.problem.devices[device]
     steps = host.samples[0][:1] if prefill else host.samples[0]
-    # Counters cost time: no latency is ever measured by a model compiled like this.
+    # Counters cost time, so no latency is measured with this model.
     host.beat("compiling with counters")
-    # Each stream has its own counters, and any of them may run an inference.
+    # Each stream has its own counters, and any stream may run an inference.
     alone = spec.with_streams(1) if spec.host else spec
     compiled = compile_on(host.core, host.model, alone, "the model", {"PERF_COUNT": True})
     counted = CountedRequest(compiled.create_infer_request(), spec.host, host.beat)
@@ -73,10 +65,9 @@ def measure_operator_times(
 class CountedRequest:
     """The only request of a model that is compiled with counters, and their totals so far.
 
-    Counters of the CPU's plugin are averages over all inferences since the model was compiled, in
-    whole microseconds. The first one, which is cold, and every one that was interrupted is in all
-    later readings: only differences of totals are times. Those of other plugins are of the last
-    inference.
+    The CPU plugin's counters are averages over all inferences since the model was compiled, in
+    whole microseconds, so only differences of totals exclude cold and interrupted inferences.
+    Counters of other plugins are of the last inference.
     """
 
     def __init__(self, request: ov.InferRequest, averaged: bool, beat: Beat) -> None:
@@ -85,7 +76,7 @@ class CountedRequest:
         self.totals_us: Counter[str] = Counter()
 
     def run(self, steps: Sequence[Inputs]) -> float:
-        """Run each step on a state that is reset, and return the ms of the inferences."""
+        """Reset the state and run each step; returns the ms of the inferences."""
         self.request.reset_state()
         latency_ms = 0.0
         for inputs in steps:
@@ -99,7 +90,7 @@ class CountedRequest:
 
     def add_reading(self) -> None:
         reading: Counter[str] = Counter()
-        # Integers: later differences of a total of 1e18 us, by a clock that was set, are exact.
+        # Integers, so that differences stay exact even if a clock that was set adds 1e18 us.
         for primitive in self.request.profiling_info:
             reading[primitive.node_name] += primitive.real_time // MICROSECOND
         if self.averaged:
@@ -111,20 +102,7 @@ class CountedRequest:
 def time_primitives(
     counted: CountedRequest, steps: Sequence[Inputs], runs: int
 ) -> tuple[float, dict[str, float]]:
-    """Time the primitives of a request whose inputs are set.
-
-    Args:
-        counted: The request.
-        steps: Inputs of each inference of a run; an empty list keeps those that are set.
-        runs: Number of counted runs.
-
-    Returns:
-        The ms of a run, and primitive -> its ms in a run; medians of the means of ``BATCHES``.
-
-    Raises:
-        EngineError: The counters are those of a clock that is being set.
-    """
-    # The first runs warm caches up, as before any measurement.
+    """The ms of a run of ``steps``, and primitive -> its ms: medians of means of ``BATCHES``."""
     for _ in range(WARMUP):
         counted.run(steps)
     size = -(-runs // BATCHES)
@@ -133,11 +111,9 @@ def time_primitives(
         before = counted.totals_us.copy()
         latency_ms = sum(counted.run(steps) for _ in range(size)) / size
         times_us = {name: (us - before[name]) / size for name, us in counted.totals_us.items()}
-        # Counters of the CPU's plugin are differences of the system's time, which may be set.
-        if (
-            not counted.averaged
-            or sum(map(abs, times_us.values())) < MAX_COUNTED * latency_ms * 1e3
-        ):
+        # The CPU plugin's counters are differences of the system's time, which may be set.
+        counted_us = sum(map(abs, times_us.values()))
+        if not counted.averaged or counted_us < MAX_COUNTED * latency_ms * 1e3:
             batches.append((latency_ms, times_us))
     if not batches:
         raise EngineError(
@@ -156,30 +132,23 @@ def give_to_operators(
 ) -> tuple[FloatArray, float]:
     """Attribute the times of primitives to operators.
 
-    The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
-    of a primitive that fuses none, as one that only rounds, to the operator that its nodes belong
-    to; of one that the device inserted or renamed, to the operator of which it bears the name.
-    What is left, as a reorder of an input, is spread over all operators by their FLOPs.
-
-    Args:
-        graph: The operators.
-        primitive_ms: Primitive -> its ms.
-        fused: Primitive -> the names of the IR nodes that it executes.
+    A primitive belongs to the operator with the most FLOPs that it fuses; if it fuses none, to the
+    operator of its nodes; if the device inserted or renamed it, to the operator in its name. The
+    time of others, such as a reorder of an input, is spread over all operators by their FLOPs.
 
     Returns:
-        (n_operators,) ms, whose sum is that of all primitives; and the ms that belong to none.
+        (n_operators,) ms, and the ms of primitives that belong to no operator.
     """
     operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
     times, unowned_ms = np.zeros(len(graph)), 0.0
     for primitive, ms in primitive_ms.items():
         names = [*fused.get(primitive, ()), primitive]
-        # A primitive also fuses what rounds its output, and that belongs to the next operator.
+        # Operators first: a primitive also fuses nodes that round its output for the next operator.
         owners = [operators[name] for name in names if name in operators]
         owners = owners or [owner[name] for name in names if name in owner]
         owners = owners or [owner[base] for base in map(strip_additions, names) if base in owner]
-        # The operator with most work is why the primitive exists; of equal ones the first, whatever
-        # the order of names.
+        # Of equal work the first operator, whatever the order of names.
         if owners:
             times[max(owners, key=lambda i: (graph.flops[i], -i))] += ms
         else:
@@ -189,10 +158,10 @@ def give_to_operators(
 
 
 def strip_additions(name: str) -> str:
-    """Strip what a plugin adds to the name of a node.
+    """Strip the additions of the GPU plugin to the name of a node.
 
-    The GPU plugin names a reorder before a fused operator ``reorder_input_convolution:NAME``, the
-    source of a Result in f16 ``NAME.0`` and a transposed weight ``NAME/transpose_b``.
+    They are ``reorder_input_convolution:NAME``, ``NAME.0`` for the source of a Result in f16, and
+    ``NAME/transpose_b`` for a transposed weight.
     """
     return re.sub(r"(\.\d+|/transpose_[ab])$", "", name.rpartition(":")[2])
 
@@ -216,20 +185,13 @@ def describe_unexplained(counted_ms: float, unowned_ms: float, latency_ms: float
 def query_primitives(
     core: ov.Core, model: ov.Model, device: str, properties: dict[str, Any]
 ) -> dict[str, str]:
-    """Compile a model; map each surviving IR node's friendly name to the name of its primitive.
-
-    Args:
-        core: The core in which ``device`` is registered.
-        model: Any model that the device supports.
-        device: OpenVINO device name; its fusions are a proxy for those of other devices.
-        properties: Compile properties, as precision changes what is fused.
-    """
+    """Compile a model; maps the name of each remaining IR node to the name of its primitive."""
     members = members_of_primitives(core.compile_model(model, device, properties))
     return {name: primitive for primitive, names in members.items() for name in names}
 
 
 def members_of_primitives(compiled: ov.CompiledModel) -> dict[str, list[str]]:
-    """Map the name of each primitive to the friendly names of the IR nodes that it executes."""
+    """Primitive -> names of the IR nodes that it executes."""
     members: dict[str, list[str]] = {}
     for node in compiled.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()

@@ -1,4 +1,4 @@
-"""The processes that measure and inspect a model: what passes between them, and failures."""
+"""Processes that measure and inspect a model, their messages and failures."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from placement_gym.problem import Problem
 WORKER = "placement_gym.backends.measured.server"
 INSPECTOR = "placement_gym.backends.measured.inspector"
 TIMEOUT_S = 120.0
-"""Seconds that one step may take: a compilation, an inference."""
+"""Seconds that one step may take, as a compilation or an inference."""
 OnRounds = Callable[[float, Sequence[Measurement]], object]
-"""Called in each round of ``remeasure``, and after it: the number of rounds, a part of one
-included, and the measurements by whole ones."""
+"""Called during each round of ``remeasure`` with the number of rounds, which includes the part that
+is done, and the measurements by whole rounds."""
 
 
 def pack(value: Any) -> str:
-    """Pack any value as a text, for the JSON between two processes of this package."""
+    """Pickle a value as a text, for JSON between processes of this package."""
     return b64encode(pickle.dumps(value)).decode()
 
 
 def unpack(text: str) -> Any:
-    """The inverse of ``pack``."""
     return pickle.loads(b64decode(text))
 
 
@@ -45,13 +44,13 @@ def print_to_stderr(message: str) -> None:
 
 @dataclass(frozen=True)
 class Reporter:
-    """Receiver of a worker's signs of life and messages.
+    """Receiver of a worker's heartbeats and messages.
 
     Attributes:
         on_heartbeat: Called with the name of each step as it begins.
-        print_message: Called with a message for the user.
+        print_message: Called with each message for the user.
         on_round: See ``OnRounds``.
-        on_wait: Called every second of a wait with its reason, and with an empty text afterwards.
+        on_wait: Called every second of a wait with its reason, and with an empty text at the end.
     """
 
     on_heartbeat: Callable[[str], object] = lambda stage: None
@@ -61,14 +60,9 @@ class Reporter:
 
 
 class EngineProcess:
-    """A worker in a process, which starts with the first question, again if it was lost.
+    """A worker in another process, which starts with the first question, and again if it is lost.
 
-    Args:
-        spec: The model, which the process reads again.
-        problem: Its units and devices.
-        alias: Whether devices get alias names.
-        tolerance: See ``MeasuredEnv``.
-        timeout_s: Seconds that one step may take.
+    The process reads the model of ``spec`` again, and each step may take ``timeout_s``.
     """
 
     def __init__(
@@ -85,50 +79,39 @@ class EngineProcess:
         self.child: Child | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes without the process: a copy starts its own."""
+        """The attributes without the process: a copy starts another one."""
         return self.__dict__ | {"child": None, "on_rounds": None}
 
     def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        """The value of a property of ``Worker``, or what a method of it returns.
-
-        Raises:
-            EngineFailureError: The engine failed, or its process died or hangs.
-            UserError: It cannot answer for a reason that the user can remove.
-        """
+        """See ``MeasuredBackend.ask``."""
         with engine_failures():
             request = {"question": pack((question, protocol, *arguments))}
             return unpack(self.running().call(request, self.timeout_s))
 
     def running(self) -> Child:
-        """The worker, started if there is none; a fork of this process gets its own."""
-        child = self.child
+        """The worker, started if there is none; a fork of this process starts another one."""
+        child, on_rounds = self.child, self.on_rounds
         if child is None or child.owner != os.getpid() or not child.alive:
             self.restart()
             with self.spec.as_file() as model:
-                setup, command = pack(self.setup), describe_worker()
-                start = {"model": model, "setup": setup, "command": command}
-                self.child = Child(self.module, start, on_steps=read_rounds(self.on_rounds))
-                self.child.call({"question": pack(())}, self.timeout_s)
-        assert self.child is not None
-        return self.child
+                start = {"model": model, "setup": pack(self.setup), "command": describe_worker()}
+                on_steps = (
+                    None if on_rounds is None else lambda n, found: on_rounds(n, unpack(found))
+                )
+                self.child = child = Child(self.module, start, on_steps=on_steps)
+                child.call({"question": pack(())}, self.timeout_s)
+        return child
 
     def restart(self) -> None:
-        """Kill the worker; the next question starts it again."""
+        """End the worker; the next question starts it again."""
         if self.child is not None:
             self.child.end()
             self.child = None
 
 
-def read_rounds(on_rounds: OnRounds | None) -> Callable[[float, str], object] | None:
-    """Have a function called with the packed measurements that a worker sends."""
-    return None if on_rounds is None else lambda done, found: on_rounds(done, unpack(found))
-
-
 def describe_command(arguments: Sequence[str]) -> str:
-    """A command line as its user typed it, without folders: ``"python -m package plan"``.
-
-    Programs that set their own title may have the whole line as their first argument.
-    """
+    """A command line as the user typed it, without folders: ``"python -m package plan"``."""
+    # Programs that set their title may have the whole line as their first argument.
     program, *options = " ".join(arguments).split(" ")
     name = Path(program).name
     if name == "__main__.py":
@@ -139,13 +122,12 @@ def describe_command(arguments: Sequence[str]) -> str:
 
 
 def describe_worker() -> str:
-    """Describe a worker of this process, for others that wait for the lock."""
     return f"worker of process {os.getpid()}: {describe_command(sys.argv)}"
 
 
 @contextmanager
 def engine_failures() -> Iterator[None]:
-    """Translate errors of a worker into failures of the engine and errors of the user."""
+    """Translate errors of a worker's process into failures of the engine and errors of the user."""
     try:
         yield
     except ChildNotStartedError as error:
@@ -157,25 +139,23 @@ def engine_failures() -> Iterator[None]:
 
 
 def translate(error: RemoteError) -> EngineError | UserError:
-    """The exception that a failed request raises here."""
-    values = error.values
+    values, message = error.values, error.values["message"]
     if "kind" in values:
-        return EngineFailureError(Kind(values["kind"]), values["message"])
-    if UserError.__name__ in values["types"]:
-        return UserError(values["message"])
-    if EngineError.__name__ in values["types"]:
-        return EngineError(values["message"])
-    return EngineError(f"the engine's process failed: {values['types'][0]}: {values['message']}")
+        return EngineFailureError(Kind(values["kind"]), message)
+    for known in (UserError, EngineError):
+        if known.__name__ in values["types"]:
+            return known(message)
+    return EngineError(f"the engine's process failed: {values['types'][0]}: {message}")
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Operators and primitives of a model, as OpenVINO reports them.
+    """Operators, primitives and shapes of a model, from OpenVINO.
 
     Attributes:
-        operators: For each device, the names of the operators that it supports.
-        primitives: Operator to the primitive that the CPU executes; None if not requested.
-        found: Of each shape of the request the shapes that the data decide; empty without such.
+        operators: (n_devices,) names of the operators that each device supports.
+        primitives: Operator -> the primitive that the CPU executes; None if not requested.
+        found: Shapes that the data decide, for each shape of the request; empty if there are none.
     """
 
     operators: list[list[str]]
@@ -184,17 +164,13 @@ class Inspection:
 
 
 def inspect_in_new_process(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float
 ) -> Inspection:
-    """``inspector.inspect`` in a separate process.
-
-    Raises:
-        EngineError: OpenVINO failed, or the process died or hangs.
-    """
+    """``inspector.read_and_inspect`` in another process, which may crash or hang."""
     with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"model": model, "devices": pack(tuple(devices)), "exclusive": exclusive}
+            request = {"model": model, "devices": pack(tuple(devices))}
             return unpack(child.call(request, timeout_s))
         finally:
             child.end()

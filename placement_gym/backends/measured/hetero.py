@@ -1,8 +1,7 @@
 """Compilation of placements by OpenVINO HETERO, and the placements that OpenVINO chooses.
 
 OpenVINO 2026.4 may leave the second GPU of a HETERO empty without an error (openvino #38250,
-#38253): the placement then runs on another device than it names, and its outputs are right. So
-cards and memory are read back.
+#38253), and outputs are right. So cards and memory are checked after compilation.
 """
 
 from __future__ import annotations
@@ -39,18 +38,19 @@ if TYPE_CHECKING:
 
 STATISTICS = "GPU_MEMORY_STATISTICS"
 HeldBytes = tuple[int | None, ...]
-"""(n_devices,) bytes; None where a plugin does not report them."""
+"""(n_devices,) bytes; None if a plugin does not report them."""
+USE_STAGES = "place on one GPU, or use compile_stages, which compiles each device by itself"
 
 
 @dataclass(frozen=True)
 class HeteroPartition:
-    """A placement as HETERO needs it: submodels, and the device name of each.
+    """A placement for HETERO: submodels and their devices.
 
     Attributes:
         submodels: (n_operators,) submodel of each operator.
-        targets: (n_submodels,) device of each submodel, as registered in the Core.
+        targets: (n_submodels,) registered name of each submodel's device.
         on: (n_submodels,) index of each submodel's device.
-        devices: Every device that ``targets`` names, with its settings.
+        devices: Name -> device, of all ``targets``.
     """
 
     submodels: IntArray
@@ -64,9 +64,9 @@ class HeteroPartition:
     ) -> HeteroPartition:
         """Cut a graph into submodels, each on one device.
 
-        HETERO distinguishes submodels by device name alone and over-splits when two neighbours
-        share one. With ``alias``, neighbours on one device get different names of it, where its
-        plugin can be registered twice.
+        HETERO distinguishes submodels by device name alone, and over-splits neighbours on the same
+        device. With ``alias``, these get different names of the device if its plugin can be
+        registered twice.
         """
         submodels = acyclic_submodels(graph, operator_devices)
         target_devices = submodel_devices(graph, operator_devices, submodels)
@@ -85,22 +85,17 @@ class HeteroPartition:
 
     @property
     def n_submodels(self) -> int:
-        """Number of compiled submodels: a device alone takes the unchanged model."""
+        """Number of compiled submodels; a device alone compiles the unchanged model."""
         return 1 if len(self.devices) == 1 else len(self.targets)
 
     def find_devices(self, graph: OpGraph, member: int) -> dict[str, DeviceSpec]:
-        """Name -> device, of each that one model of a union, by number, has submodels on."""
+        """Name -> device, of all submodels of one model of a union, by number."""
         own = np.unique(self.submodels[graph.model_of == member])
         return {name: self.devices[name] for name in (self.targets[one] for one in own.tolist())}
 
-    def list_names(self, n_devices: int) -> list[list[str]]:
-        """(n_devices,) the names, aliases included, under which each device has submodels."""
-        targets = sorted(set(zip(self.targets, self.on.tolist(), strict=True)))
-        return [[name for name, on in targets if on == device] for device in range(n_devices)]
-
 
 def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:
-    """The device under another name, served by the same plugin with the same settings."""
+    """The device under an alias name, with the same plugin and settings."""
     if colour == 0 or spec.kind not in ALIASABLE:
         return spec
     plugin, dot, number = spec.name.partition(".")
@@ -111,10 +106,10 @@ def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()
 
 
 def set_affinities(model: ov.Model, graph: OpGraph, partition: HeteroPartition) -> None:
-    """Write each node's device into its runtime info, in place, and read it back.
+    """Write each node's device into its runtime info, in place.
 
     Raises:
-        CompileError: A node has no device or lost it.
+        CompileError: A node did not keep it.
     """
     owner = separate_parts(model, graph, partition.submodels)
     state_border_shapes(model, owner)
@@ -133,11 +128,10 @@ def compile_partition(
     partition: HeteroPartition,
     config: Mapping[str, Any] | None = None,
 ) -> ov.CompiledModel:
-    """Compile a clone of the model as partitioned, every device with its own settings.
+    """Compile a clone of the model for a partition, each device with its own settings.
 
     Raises:
-        CompileError: OpenVINO refused, or HETERO or its submodels run on other devices than the
-            placement names.
+        CompileError: OpenVINO refused, or submodels run on other devices.
     """
     partitioned_model = model.clone()
     set_affinities(partitioned_model, graph, partition)
@@ -147,11 +141,7 @@ def compile_partition(
 def compile_members(
     core: ov.Core, model: ov.Model, graph: OpGraph, partition: HeteroPartition
 ) -> list[ov.CompiledModel]:
-    """Compile each model of a union as partitioned; of any other model its only one.
-
-    Raises:
-        CompileError: See ``compile_partition``.
-    """
+    """``compile_partition`` for each model of a union, or the only one."""
     partitioned_model = model.clone()
     set_affinities(partitioned_model, graph, partition)
     members = split_union(partitioned_model).values() or [partitioned_model]
@@ -169,7 +159,7 @@ def compile_by_affinity(
 ) -> ov.CompiledModel:
     """Compile a model whose nodes name these devices; see ``compile_partition``.
 
-    A device alone compiles it by itself: HETERO takes time for each input and output.
+    A single device compiles it without HETERO, which takes time for each input and output.
     """
     register(core, tuple(devices.values()))
     properties = collect_properties(devices) | dict(config or {})
@@ -189,13 +179,10 @@ def compile_by_affinity(
 
 
 def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -> None:
-    """Raise if submodels run on another GPU than the one that the placement names.
+    """Check that submodels run on the GPUs that the placement names.
 
-    ``EXECUTION_DEVICES`` of HETERO repeats the requested names even if the second GPU stays empty.
-    The device properties report what each submodel's plugin uses.
-
-    Raises:
-        CompileError: One runs on another GPU.
+    HETERO's ``EXECUTION_DEVICES`` repeats the requested names even if a GPU stays empty; its device
+    properties report the devices in use.
     """
     cards = {
         name: identify_device(spec.plugin or name)
@@ -212,17 +199,16 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
         if running != [card]:
             raise CompileError(
                 f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
-                "place on one GPU, or use compile_stages, which compiles each device by itself"
+                f"{USE_STAGES}"
             )
 
 
-def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], HeldBytes]:
-    """Note what devices hold now, and return what finds the bytes allocated since then.
-
-    Args:
-        core: The core that compiles the placement.
-        names: (n_devices,) the registered names, aliases included, under which each is used.
-    """
+def watch_memory(
+    core: ov.Core, partition: HeteroPartition, n_devices: int
+) -> Callable[[], HeldBytes]:
+    """Read the memory of devices; returns a function that finds the bytes allocated since then."""
+    targets = sorted(set(zip(partition.targets, partition.on.tolist(), strict=True)))
+    names = [[name for name, on in targets if on == device] for device in range(n_devices)]
     before = [read_held_bytes(core, own) for own in names]
 
     def find_held() -> HeldBytes:
@@ -235,27 +221,14 @@ def watch_memory(core: ov.Core, names: Sequence[Sequence[str]]) -> Callable[[], 
 
 
 def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
-    """Bytes of all kinds of memory that this process holds on a device, under all of its names.
-
-    Returns:
-        None if the device is not used, or its plugin does not report it.
-    """
+    """Bytes that this process holds on a device under all names; None if unused or not reported."""
     if not names or any(STATISTICS not in load_plugin(core, name) for name in names):
         return None
     return sum(sum(core.get_property(name, STATISTICS).values()) for name in names)
 
 
 def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBytes) -> None:
-    """Raise if weights were placed on a device that holds nothing.
-
-    Args:
-        problem: The devices.
-        placed_bytes: (n_devices,) bytes of weights that were placed on each device.
-        held_bytes: (n_devices,) bytes that each holds, as ``watch_memory`` finds them.
-
-    Raises:
-        EngineFailureError: One holds nothing.
-    """
+    """Check that every device with weights, of ``placed_bytes``, holds any memory."""
     for name, weight_bytes, used_bytes in zip(
         problem.device_names, placed_bytes, held_bytes, strict=True
     ):
@@ -264,24 +237,21 @@ def check_held(problem: Problem, placed_bytes: Sequence[int], held_bytes: HeldBy
                 Kind.INFEASIBLE,
                 f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
                 "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
-                "HETERO: place on one of them, or use compile_stages, which compiles the parts "
-                "of each by themselves",
+                f"HETERO: {USE_STAGES}",
             )
 
 
 def name_target(devices: Collection[str]) -> str:
-    """The device to compile for: ``"HETERO:GPU,CPU"``, or a device alone."""
+    """The device name to compile for: ``"HETERO:GPU,CPU"``, or a single device."""
     return ",".join(devices) if len(devices) == 1 else f"HETERO:{','.join(devices)}"
 
 
 def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
-    """Return the properties of ``name_target``: HETERO's give every device its own settings.
-
-    HETERO turns exclusive requests on when it splits, and the CPU then ignores its threads.
-    """
+    """The compile properties for ``name_target``, which give every device its own settings."""
     if len(devices) == 1:
         (spec,) = devices.values()
         return spec.compile_properties()
+    # HETERO turns exclusive requests on for splits, and the CPU then ignores its threads.
     return {
         "EXCLUSIVE_ASYNC_REQUESTS": False,
         "DEVICE_PROPERTIES": {name: spec.compile_properties() for name, spec in devices.items()},
@@ -289,23 +259,23 @@ def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
 
 
 def count_submodels(compiled: ov.CompiledModel) -> int:
-    """The number of submodels that HETERO really made; 1 without HETERO."""
+    """The number of submodels that HETERO made; 1 without HETERO."""
     if "HETERO_NUMBER_OF_SUBMODELS" not in compiled.get_property("SUPPORTED_PROPERTIES"):
         return 1
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 
 def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
-    """(n_units,) device indices, as automatic HETERO would place the model."""
+    """(n_units,) device indices that automatic HETERO chooses."""
     names = problem.device_names
     device_of = core.query_model(model, name_target(names))
     return np.array([find_device(names, device_of[unit]) for unit in problem.units.names])
 
 
 def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
-    """(n_units,) indices of the device that AUTO chooses, one for each model of a union.
+    """(n_units,) index of the device that AUTO chooses for each model of a union.
 
-    The models of a union are compiled one after another and stay, as in a program that serves them.
+    Models are compiled one after another and stay, as in a program that serves them.
     """
     graph, names = problem.units.graph, problem.device_names
     properties = {

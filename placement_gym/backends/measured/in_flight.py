@@ -1,8 +1,4 @@
-"""Several requests in flight of one compiled placement, and how they are timed.
-
-Requests run on OpenVINO's own queue (``ov.AsyncInferQueue``), those of a model with state each in
-its own thread.
-"""
+"""Several requests in flight of one compiled placement, and their timing."""
 
 from __future__ import annotations
 
@@ -21,9 +17,7 @@ import numpy as np
 
 from placement_gym.backends import EngineFailureError, Kind
 from placement_gym.backends.measured.outputs import all_finite, compare_outputs
-from placement_gym.backends.measured.stages import (
-    StagedModel,
-)
+from placement_gym.backends.measured.stages import StagedModel
 from placement_gym.models import Member
 from placement_gym.workloads import (
     MAX_TIMES,
@@ -40,20 +34,16 @@ if TYPE_CHECKING:
 
 Kept: TypeAlias = list[Outputs] | None
 Finish: TypeAlias = Callable[[float], object]
-"""Called when a request has ended, with the time at which it began, in any thread."""
+"""Called in any thread when a request ends, with the time of its start."""
 Compiled: TypeAlias = "ov.CompiledModel | StagedModel"
 Lane: TypeAlias = "QueueLane | ThreadLane"
-"""The requests of one model, of which a fixed number run at the same time."""
+"""Runs the requests of one model, a fixed number at the same time."""
 
 
 class QueueLane:
-    """OpenVINO's own queue, for requests of one inference without a state.
+    """OpenVINO's ``AsyncInferQueue``, for requests of one inference without state.
 
-    Args:
-        compiled: The model.
-        requests: How many run at the same time.
-        samples: (n_samples,) inputs of a request.
-        beat: Called as each request begins.
+    ``beat`` is called as each request begins, with the inputs of one of ``samples``.
     """
 
     def __init__(
@@ -71,7 +61,7 @@ class QueueLane:
 
         ``finish`` is called at its end, and ``kept`` gets the outputs of its inferences.
         """
-        self.queue.get_idle_request_id()  # waits for one: a latency begins after that
+        self.queue.get_idle_request_id()  # waits for a free request; latencies begin after that
         self.beat("an inference")
         start_s = perf_counter()
 
@@ -83,21 +73,14 @@ class QueueLane:
         self.queue.start_async(self.samples[sample], end)
 
     def wait(self) -> None:
-        """Wait for the requests that run.
-
-        Raises:
-            RuntimeError: OpenVINO failed.
-        """
+        """Wait for all requests; an error of one is raised here."""
         self.queue.wait_all()
 
 
 class ThreadLane:
-    """A thread for each request: for sequences, which keep a state, and for stages.
+    """A thread for each request, for sequences, which keep a state, and for stages.
 
-    Args:
-        requests: Those that run at the same time.
-        samples: (n_samples, n_inferences) inputs of each inference of a request.
-        beat: Called as each inference begins.
+    ``beat`` is called as each inference begins, with inputs of ``samples[sample][inference]``.
     """
 
     def __init__(
@@ -112,7 +95,6 @@ class ThreadLane:
             self.free.put(request)
 
     def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
-        """See ``QueueLane.start``."""
         future = self.threads.submit(self.run, self.free.get(), finish, kept, sample)
         self.running.append(future)
 
@@ -130,7 +112,6 @@ class ThreadLane:
             self.free.put(request)
 
     def wait(self) -> None:
-        """See ``QueueLane.wait``."""
         running, self.running = self.running, []
         for future in running:
             future.result()
@@ -138,19 +119,19 @@ class ThreadLane:
 
 @dataclass(frozen=True)
 class InFlight(Inferences):
-    """Several requests, or rounds of a union, in flight; see ``Inferences``.
+    """Several requests in flight, or rounds of a union.
 
-    In a round each model of a union runs as often as its rate says. Inferences of a round wait for
-    a free request of their model and for devices, never for another model.
+    In a round each model of a union runs as often as its rate states. Inferences wait for a free
+    request of their model and for devices, never for another model.
 
     Attributes:
-        members: The models, with their rates.
-        lanes: (n_models,) the requests of each.
-        requests: The maximum number of requests, or rounds, in flight.
-        window: Results in a sample.
-        n_samples: Samples of inputs that lanes have; requests with different ones are in flight
-            when results are checked, and the first is what is timed.
-        n_compared: Those whose outputs are compared with the reference device's.
+        members: The models with their rates.
+        lanes: (n_models,) lanes.
+        requests: Largest number of requests, or rounds, in flight.
+        window: Number of results in a sample.
+        n_samples: Number of samples of inputs in each lane. Different ones are in flight when
+            outputs are checked; the first is timed.
+        n_compared: Number of samples whose outputs are compared with the reference device's.
     """
 
     members: Sequence[Member]
@@ -162,14 +143,11 @@ class InFlight(Inferences):
 
     @cached_property
     def latencies_ms(self) -> list[deque[float]]:
-        """(n_models,) times of requests since ``forget``, from their start to their results.
-
-        Each has ``requests`` rounds in flight.
-        """
+        """(n_models,) times of requests since ``forget``, from start to result."""
         return [deque(maxlen=MAX_TIMES) for _ in self.lanes]
 
     def list_round(self) -> list[int]:
-        """The model of each request of a round, in the order in which they are started."""
+        """The model, by number, of each request of a round in the order of their starts."""
         rates = [member.rate for member in self.members]
         return [number for turn in range(max(rates)) for number, n in enumerate(rates) if turn < n]
 
@@ -184,17 +162,14 @@ class InFlight(Inferences):
             lane.wait()
 
     def outputs(self) -> Outputs:
-        """The outputs of one request of each model for each sample, one after another."""
+        """The outputs of one request of each model, for one sample after another."""
         alone = (self.run_and_read([sample])[0] for sample in range(self.n_compared))
         return [*chain.from_iterable(alone)]
 
     def run_and_read(self, samples: Sequence[int]) -> list[Outputs]:
-        """(n_rounds,) the outputs of a request of each model, all of them in flight.
+        """(n_rounds,) outputs of one request of each model for these samples, all in flight.
 
-        Those of one inference of all models stand before those of the next.
-
-        Args:
-            samples: (n_rounds,) the number of the inputs of each round.
+        Outputs of an inference of all models precede those of the next inference.
         """
         kept: list[list[list[Outputs]]] = [[[] for _ in self.lanes] for _ in samples]
         for sample, round_ in zip(samples, kept, strict=True):
@@ -207,14 +182,9 @@ class InFlight(Inferences):
         ]
 
     def check(self, limit: float) -> None:
-        """Check requests with different inputs in flight.
-
-        Raises:
-            EngineFailureError: A result differs by over ``limit`` relative from that of the same
-                inputs alone.
-        """
+        """Check, to within ``limit``, that requests do not overwrite each other's outputs."""
         alone = [self.run_and_read([sample])[0] for sample in range(self.n_samples)]
-        # Inputs that are varied may be ones that the model is not defined for.
+        # The model may be undefined for varied inputs.
         usable = [sample for sample, outputs in enumerate(alone) if all_finite(outputs)] or [0]
         samples = [usable[turn % len(usable)] for turn in range(2 * self.requests)]
         for sample, outputs in zip(samples, self.run_and_read(samples), strict=True):
@@ -231,8 +201,8 @@ class InFlight(Inferences):
     def time_window(self) -> float:
         """Milliseconds between two results, or rounds, while ``requests`` are in flight.
 
-        Neither the time until the devices are busy counts nor that in which they fall idle.
-        So many results are timed as the window has, rounded up to a multiple of ``requests``.
+        The start, until devices are busy, and the end do not count. The number of timed results is
+        ``window`` rounded up to a multiple of ``requests``.
         """
         n_timed = self.requests * ceil(self.window / self.requests)
         ends = list[float]()
@@ -245,11 +215,9 @@ class InFlight(Inferences):
         return (ends[first_full + n_timed] - ends[first_full]) / n_timed * 1e3
 
     def start_round(self, is_full: bool, ends: list[float]) -> None:
-        """Start the requests of a round, each when one is free; its end is noted.
+        """Start the requests of a round; its end is added to ``ends``.
 
-        Args:
-            is_full: Whether all requests are in flight; latencies count only then.
-            ends: Ends of rounds.
+        Latencies count if ``is_full``, that is if all requests are in flight.
         """
         models, finished_requests = self.list_round(), count(1)
 
@@ -264,16 +232,14 @@ class InFlight(Inferences):
             self.lanes[number].start(partial(finish, number))
 
     def models_ms(self) -> tuple[float, ...] | None:
-        """(n_models,) median latency of each model of a union, see ``latencies_ms``."""
         if len(self.lanes) == 1 or not all(self.latencies_ms):
             return None
         return tuple(float(np.median(times)) for times in self.latencies_ms)
 
     def forget(self) -> None:
-        """Forget the latencies so far."""
         for times in self.latencies_ms:
             times.clear()
 
 
 def ignore(_: float) -> None:
-    """Called at the end of requests that are not timed."""
+    """The ``Finish`` of requests that are not timed."""

@@ -1,4 +1,4 @@
-"""The process that inspects a model: plugins may crash while they read it, or hang.
+"""The process that inspects a model, as plugins may crash or hang while they read it.
 
 It runs as ``python -m placement_gym.backends.measured.inspector``.
 """
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 
 
 def read_and_inspect(
-    spec: ModelSpec,
-    devices: Sequence[DeviceSpec],
-    reporter: Reporter | None = None,
-    exclusive: bool = True,
+    spec: ModelSpec, devices: Sequence[DeviceSpec], reporter: Reporter | None = None
 ) -> tuple[ov.Model, Inspection]:
-    """Load a model, and inspect it in this process."""
+    """Load a model and inspect it in this process; see ``inspect``."""
     model = spec.load()
     request = make_request(model, spec.scenario, spec.inputs)
-    return model, inspect(model, devices, spec.fused, reporter, exclusive, request)
+    return model, inspect(model, devices, spec.fused, reporter, request)
 
 
 def inspect(
@@ -41,28 +38,22 @@ def inspect(
     devices: Sequence[DeviceSpec],
     fused: bool = False,
     reporter: Reporter | None = None,
-    exclusive: bool = True,
     request: Request | None = None,
 ) -> Inspection:
-    """Query the operators and primitives of a model from OpenVINO.
+    """Query the operators, primitives and shapes of a model from OpenVINO.
 
-    Args:
-        model: As ``load_model`` returns it.
-        devices: Devices that this machine has.
-        fused: Whether to list the primitives, which compiles the model for the CPU.
-        reporter: Receives every step.
-        exclusive: Whether to compile only while no other process measures.
-        request: What the model runs once where its data decide sizes.
+    With ``fused`` it compiles the model for the CPU to find primitives, and waits for other
+    processes that measure unless ``devices`` are empty. If data decide sizes, it runs ``request``.
 
     Raises:
-        UserError: The model has such sizes, and does not run.
+        UserError: Data decide sizes, and the model does not run.
     """
     import openvino as ov
 
     reporter = reporter or Reporter()
     core, primitives = ov.Core(), None
     register(core, devices)
-    # Names of one device differ in settings, and what is supported does not.
+    # Devices of one plugin differ in settings, not in what they support.
     known: dict[str, list[str]] = {}
     for device in devices:
         if (name := device.plugin or device.name) not in known:
@@ -70,7 +61,7 @@ def inspect(
             known[name] = list(core.query_model(model, device.name))
     operators = [known[device.plugin or device.name] for device in devices]
     if fused:
-        with measurement_lock(reporter) if exclusive else nullcontext():
+        with measurement_lock(reporter) if devices else nullcontext():
             reporter.on_heartbeat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
             primitives = query_primitives(core, model, "CPU", precision)
@@ -81,11 +72,7 @@ def inspect(
 def find_shapes(
     core: ov.Core, model: ov.Model, request: Request, reporter: Reporter
 ) -> list[FoundShapes]:
-    """Run a model once on the CPU to find the shapes that its data decide.
-
-    Raises:
-        UserError: It does not run on the sample inputs.
-    """
+    """Run a model once on the CPU to find the shapes that its data decide; see ``inspect``."""
     import openvino as ov
     from openvino import opset13 as ops
 
@@ -93,8 +80,8 @@ def find_shapes(
     undecided = list_dynamic((shapes[0].nodes or {}).values())
     if not undecided:
         return []
-    # The shapes become the outputs, as the tensors could fill the memory; of a node without outputs
-    # those that it reads.
+    # Only shapes are outputs, as tensors could fill the memory; a node without outputs has the
+    # shapes that it reads.
     clone = model.clone()
     nodes = {node.get_friendly_name(): node for node in clone.get_ops()}
     ports = {
@@ -123,8 +110,6 @@ def find_shapes(
 
 
 class Inspector:
-    """Answers the one request of ``engine.inspect_in_new_process``."""
-
     def __init__(self, start: dict[str, Any], parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         self.reporter = Reporter(
@@ -134,7 +119,7 @@ class Inspector:
     def __call__(self, request: dict[str, Any]) -> str:
         self.reporter.on_heartbeat("reading the model")
         spec, devices = ModelSpec(**request["model"]), unpack(request["devices"])
-        return pack(read_and_inspect(spec, devices, self.reporter, request["exclusive"])[1])
+        return pack(read_and_inspect(spec, devices, self.reporter)[1])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Interference: the share of a sample's time that other programs took, and warnings of a session.
+"""Interference: the share of time that other programs took, and warnings of a session.
 
-Linux counts the former. Elsewhere there is only the load average, as before a measurement starts.
+Linux counts this time. Elsewhere, and before a measurement, there is only the load average.
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ from placement_gym.backends import Measurement
 from placement_gym.hardware import DeviceSpec, usable_cores
 
 DISTURBED = 0.1
-"""Smallest share of a sample's time taken by other programs for which it is repeated. Hand-tuned.
-On an idle machine the share is below 0.01, rarely 0.05; next to one program for each core it was
-0.8."""
+"""Share of time taken by other programs from which a sample is repeated. Hand-tuned: it is below
+0.01 on an idle machine, rarely 0.05, and 0.8 with one other program for each core."""
 MAX_LOAD_PER_CORE = 1.5
-"""Load average per core above which a machine counts as busy. Hand-tuned; a measurement itself adds
-up to 1 for each core."""
+"""Load average per core above which a machine is busy. Hand-tuned: a measurement adds up to 1."""
 WATCHED_S = 0.5
-"""Hand-tuned: 50 ticks of each core."""
+"""Seconds of ``is_calm``. Hand-tuned: 50 ticks of each core."""
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
 
 class Usage(NamedTuple):
-    """Seconds so far, or between two readings: of the clock, this process and the machine.
+    """Seconds so far, or between two readings.
 
     Attributes:
-        clock_s: Of the clock.
-        ran_s: In which its threads ran, also those that have ended.
-        waited_s: In which its threads were ready to run, and others had the cores.
-        stolen_s: For each core, in which the host of a virtual machine gave it to others.
-        busy_s: In which the machine's cores ran anything, in ticks; infinite if it is not known.
+        clock_s: Time of the clock.
+        ran_s: Time that threads of this process ran, also those that have ended.
+        waited_s: Time that threads of this process waited for a core.
+        stolen_s: Time, per core, that the host of a virtual machine gave to others.
+        busy_s: Time that cores of the machine ran anything, in ticks; infinite if unknown.
     """
 
     clock_s: float
@@ -50,12 +48,12 @@ class Usage(NamedTuple):
     busy_s: float = inf
 
     def since(self, before: Usage) -> Usage:
-        """The usage between two readings; ``busy_s`` is NaN if it is not known."""
+        """The usage between two readings; ``busy_s`` is NaN if it is unknown."""
         return Usage(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 def is_visible() -> bool:
-    """Return whether the system counts how long threads wait for a core."""
+    """Return whether the system counts the time that threads wait for a core."""
     return (THREADS / str(os.getpid()) / "schedstat").is_file()
 
 
@@ -88,9 +86,9 @@ def is_calm() -> bool:
 def find_waited_s(used: Usage) -> float:
     """Seconds between two readings in which threads waited for other processes.
 
-    Where several devices of one processor compute at once, this process has more threads than
-    cores, and they wait for each other. Other processes had at most the cores' time in which this
-    one did not run, and at most the time in which the machine was busy beyond it, to within a tick.
+    Threads of this process also wait for each other where several devices share a processor. So
+    the time is limited to the cores' time in which this process did not run, and to the time in
+    which other processes kept the machine busy, to within a tick.
     """
     others_s = usable_cores() * used.clock_s - used.ran_s
     if isfinite(used.busy_s):
@@ -99,10 +97,10 @@ def find_waited_s(used: Usage) -> float:
 
 
 def find_share(used: Usage) -> float:
-    """The share of the time between two readings that other programs took, from 0 to 1.
+    """The share of time between two readings that other programs took, from 0 to 1.
 
-    Threads that compute either wait or run, so the share is of the sum of both. While a device
-    other than the processor computes they do neither, and the share is of the clock's time.
+    Threads that compute either wait or run, so the share is of the sum of both; of the clock's time
+    if that is longer, because another device computed.
     """
     waited_s = find_waited_s(used)
     waited = waited_s / max(used.ran_s + waited_s, used.clock_s, 1e-9)
@@ -110,24 +108,24 @@ def find_share(used: Usage) -> float:
 
 
 def find_delay(used: Usage) -> float:
-    """An upper bound on the share of the time between two readings that other programs added.
+    """An upper bound on the share of time between two readings that other programs added.
 
-    It assumes that everything stood still whenever a thread waited. Use of caches and of memory
-    bandwidth is not counted.
+    It assumes that everything stood still while any thread waited, and ignores caches and memory
+    bandwidth.
     """
     delay_s = find_waited_s(used) + (os.cpu_count() or 1) * used.stolen_s
     return float(min(max(delay_s, 0.0) / max(used.clock_s, 1e-9), 1.0))
 
 
 def describe_interference(share: float, devices: tuple[DeviceSpec, ...]) -> str:
-    """Describe interference, with a note where some device is not observed."""
+    """Describe interference, with a note about devices that are not observed."""
     unseen = ", ".join(device.name for device in devices if not device.host)
     scope = f" of the host (use of {unseen} by other programs is not observed)" if unseen else ""
     return f"other programs took {share:.0%} of the time{scope}"
 
 
 def read_load() -> tuple[float, int]:
-    """The load average of the last minute, 0 where there is none, and the number of cores."""
+    """The load average of the last minute, 0 if unknown, and the number of cores."""
     try:
         return os.getloadavg()[0], os.cpu_count() or 1
     except OSError:
@@ -135,29 +133,27 @@ def read_load() -> tuple[float, int]:
 
 
 def predict_interference() -> str:
-    """Describe a load that leaves no core to measurements; empty if there is one."""
+    """Describe a load that leaves no core to measurements; empty if it does."""
     load, cores = read_load()
     return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
 
 
 def describe_load() -> str:
-    """Describe what else keeps the machine busy; empty if nothing does."""
+    """Describe the load of a busy machine; empty if it is not busy."""
     load, cores = read_load()
-    return (
-        f"load average {load:.1f} on {cores} cores" if load > MAX_LOAD_PER_CORE * cores + 1 else ""
-    )
+    is_busy = load > MAX_LOAD_PER_CORE * cores + 1
+    return f"load average {load:.1f} on {cores} cores" if is_busy else ""
 
 
 MAX_REFERENCE_CHANGE = 0.05
 """Largest relative difference of a reference from the session's median. Hand-tuned: twice the
 spread of a pair on an idle machine."""
 MAX_TAIL_RATIO = 1.3
-"""Largest ratio of the 90th percentile to the median of a quiet measurement. Hand-tuned."""
+"""Largest ratio of the 90th percentile to the median of a reliable measurement. Hand-tuned."""
 WINDOW = 31
-"""Latest measurements that a session compares with, since drift over hours is not a fault.
-Hand-tuned."""
+"""Latest measurements that a session compares with: drift over hours is no fault. Hand-tuned."""
 MIN_REFERENCES = 3
-"""References whose median is meaningful: with fewer, one outlier decides."""
+"""References of a meaningful median: of fewer, one outlier decides."""
 
 
 @dataclass
@@ -165,9 +161,9 @@ class Session:
     """Findings of one backend's measurements so far.
 
     Attributes:
-        references: The latest medians of the reference device, ms.
-        fastest: The largest speed-up so far of a measurement without a warning.
-        failures: Assignment, as bytes, to the error for which it is not tried again.
+        references: The latest medians of the reference device, in ms.
+        fastest: The largest speed-up without a warning.
+        failures: Bytes of an assignment -> the error for which it is never tried again.
     """
 
     references: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
@@ -175,7 +171,7 @@ class Session:
     failures: dict[bytes, str] = field(default_factory=dict)
 
     def keep(self, measurement: Measurement) -> Measurement:
-        """Add a measurement to the session; returns it with its warning."""
+        """Add a measurement to the session and return it with a warning."""
         warning = self.find_warning(measurement)
         self.references.append(measurement.reference_ms)
         if not warning:
@@ -183,7 +179,6 @@ class Session:
         return replace(measurement, warning=warning)
 
     def find_warning(self, measurement: Measurement) -> str:
-        """Describe why a measurement is unreliable; empty if it is reliable."""
         if is_visible():
             return measurement.warning
         moved = measurement.warning or self.describe_move(measurement)
@@ -203,10 +198,9 @@ class Session:
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
-    """The measurement of the reference against itself: its speed-up is 1 by definition.
+    """The measurement of the reference against itself, with a speed-up of 1 by definition.
 
-    The difference between its two samples is an error of measurement. Where the system does not
-    show interference, a large one is a reason for a warning.
+    Where the system does not count interference, a large difference gives a warning.
     """
     difference = measurement.latency_ms / measurement.reference_ms - 1.0
     differs = abs(difference) > max(MAX_REFERENCE_CHANGE, measurement.noise) and not is_visible()
@@ -221,6 +215,5 @@ def settle_reference(measurement: Measurement) -> Measurement:
 
 
 def describe_tail(measurement: Measurement) -> str:
-    """Describe a long tail of latencies; empty if it is short."""
     tail = measurement.latency_p90_ms / measurement.latency_ms
     return f"the 90th percentile is {tail:.2f} x the median" if tail > MAX_TAIL_RATIO else ""

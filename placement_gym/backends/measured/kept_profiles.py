@@ -1,4 +1,4 @@
-"""Profiles on disk: each is measured once for a problem, its devices and way of splitting."""
+"""Profiles on disk: each is measured once for a problem, its devices and split mode."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.backend import MeasuredBackend
 
 PROFILE_METHOD = 3
-"""Version of the method: raise it with any change of what is measured or written, which older files
-do not have."""
+"""Version of the method; raise it with any change of what is measured or written."""
 
 
 def load_or_measure(
@@ -45,18 +44,17 @@ def load_or_measure(
 ) -> CostTable:
     """Load the profile that this machine keeps of a problem, or measure it.
 
-    One that was disturbed by other programs is measured again if there are none now.
+    A profile that was disturbed by other programs is measured again if the machine is calm now.
 
     Args:
-        backend: Its model, problem and way of splitting.
+        backend: The backend of the problem.
         refresh: Measure again.
         quiet: Show no progress.
-        quick: Measure a rougher profile in a fraction of the time; a full one is preferred if
-            it is kept.
+        quick: Measure a rougher profile in less time, unless a full one is kept.
 
     Raises:
         UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
-        EngineError: Too few of the placements could be measured.
+        EngineError: Too few placements could be measured.
     """
     table = None if refresh else load_kept_profile(backend, quick)
     if table is not None and is_disturbed(table) and is_calm():
@@ -72,7 +70,6 @@ def load_or_measure(
 
 
 def is_disturbed(table: CostTable) -> bool:
-    """Return whether other programs took much of the time while a profile was measured."""
     return table.interference >= DISTURBED
 
 
@@ -101,7 +98,7 @@ def keep(table: CostTable, path: Path, name: str) -> None:
     """Write a cost table, or warn that it cannot be kept."""
     with keep_if_possible(name):
         with suppress(OSError):
-            path.unlink()  # an earlier one is out of date, also where this one cannot be written
+            path.unlink()  # an earlier one is out of date, even if this one cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
         if is_path(path) and not is_file(path):
             raise OSError(f"{path} is not a file")
@@ -109,13 +106,13 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 
 
 def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
-    """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
+    """The profile that this machine keeps, preferably undisturbed, then full; or None."""
     found = [load_file(path, backend.problem) for path in list_paths(backend, quick)]
     return min((table for table in found if table is not None), key=is_disturbed, default=None)
 
 
 def load_file(path: Path, problem: Problem) -> CostTable | None:
-    """The costs in a file; None if there is none, or it is damaged, and then renamed."""
+    """The costs in a file; None if it does not exist, or is damaged and set aside."""
     if not is_file(path):
         return None
     try:
@@ -129,21 +126,20 @@ def load_file(path: Path, problem: Problem) -> CostTable | None:
 
 
 def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
-    """The file of a profile that this machine keeps, a full one first; None if there is none."""
+    """The file of the profile that this machine keeps, preferably a full one; or None."""
     return next((path for path in list_paths(backend, quick) if is_file(path)), None)
 
 
 def list_paths(backend: MeasuredBackend, quick: bool) -> list[Path]:
-    """Paths where profiles of a backend may be kept, full ones first."""
     kinds = (False, True) if quick else (False,)
     return [profile_path(backend, kind) for kind in kinds]
 
 
 def profile_path(backend: MeasuredBackend, quick: bool = False) -> Path:
-    """Return the path of this machine's profile of a backend's problem and way of splitting.
+    """The path of this machine's profile of a backend's problem.
 
-    It depends on everything that determines latencies: units, devices with their properties, way
-    of splitting, this machine and the version of OpenVINO; not on names of operators, as some
+    It depends on everything that determines latencies: units, devices with their properties, split
+    mode, machine and version of OpenVINO. It does not depend on names of operators, some of which
     differ each time that a model is read.
     """
     import openvino as ov
@@ -165,7 +161,7 @@ def profile_path(backend: MeasuredBackend, quick: bool = False) -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder of this user's profiles; where nothing can be kept if the user has no home."""
+    """The folder of this user's profiles; for a user without home, one that cannot be written."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # a container's user may be a number alone
@@ -175,12 +171,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator[None]:
-    """Add a message to an interrupt: whether there is a profile to continue from.
-
-    Args:
-        backend: The backend that is profiled and measured.
-        quick: Whether a quick profile is what the work starts from.
-    """
+    """Add to an interrupt whether there is a profile, or a ``quick`` one, to continue from."""
     try:
         yield
     except KeyboardInterrupt as interrupt:

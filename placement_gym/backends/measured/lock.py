@@ -1,4 +1,4 @@
-"""Only one process measures at a time."""
+"""The lock by which only one process measures at a time."""
 
 from __future__ import annotations
 
@@ -25,38 +25,33 @@ DEFAULT_PATH = (
 ) / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR is."""
 SILENT_S = 1.0
-"""Seconds of waiting before a message: most measurements of a step are shorter. Hand-tuned."""
+"""Seconds of waiting before a message. Hand-tuned: most measurements of a step are shorter."""
 MAX_HOLD_S = 1800.0
-"""Seconds that one process may hold the lock before waiting processes give up. Hand-tuned."""
+"""Seconds that one process may hold the lock before others give up. Hand-tuned."""
 MAX_COMMAND = 120
 """Characters of a command in a message."""
 MAX_NOTE_BYTES = 4096
-"""Bytes of a note that are read: the folder is shared, and others may write a longer one."""
+"""Bytes of a note that are read: in the shared folder others may write more."""
 
 
 def lock_path() -> Path:
-    """The file that processes lock, ``DEFAULT_PATH`` unless ``PLACEMENT_GYM_LOCK`` is set."""
+    """The file that processes lock: ``PLACEMENT_GYM_LOCK``, or ``DEFAULT_PATH``."""
     return Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
 
 
 def note_path() -> Path:
-    """The file in which the holder of the lock leaves its process number and command."""
-    path = lock_path()
-    return path.with_name(f"{path.name}.holder")
+    """The file with the process number and the command of the lock's holder."""
+    return Path(f"{lock_path()}.holder")
 
 
 @contextmanager
 def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
-    """Hold the lock while compiling and timing; the system frees it when its holder dies.
+    """Hold the lock while compiling and timing; a thread may take it again while it holds it.
 
-    A thread may take it again while it holds it. After a second of waiting the holder is printed.
-
-    Args:
-        reporter: Receives news of the wait; by default on standard error.
+    The system releases it when its holder dies. After a second of waiting the holder is printed.
 
     Raises:
-        EngineError: One process held it for ``MAX_HOLD_S``; the message names it. Or the file
-            cannot be opened.
+        EngineError: One process held it for ``MAX_HOLD_S``, or the file cannot be opened.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
     nested = lock.is_locked
@@ -72,36 +67,15 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
 
 
 def wait_for(lock: FileLock, reporter: Reporter) -> None:
-    """Acquire the lock.
-
-    Raises:
-        EngineError: One process held it for ``MAX_HOLD_S``, or the file cannot be opened.
-    """
+    """Acquire the lock; see ``measurement_lock``."""
     start_s = turn_start_s = monotonic()
     turn, announced = "", False
-    # In slices: heartbeats show that this process lives, and a new holder is noticed.
-    while True:
-        reporter.on_heartbeat("waiting for the lock")
-        try:
-            lock.acquire(timeout=SILENT_S)
-        except Timeout:
-            pass
-        except OSError as error:
-            raise EngineError(
-                f"the lock of measurements {str(lock_path())!r} cannot be opened "
-                f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
-            ) from error
-        else:
-            if announced:
-                waited_s = monotonic() - start_s
-                reporter.on_wait("")
-                reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
-            return
+    while not acquire_soon(lock, reporter):
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
         reporter.on_wait(f"waiting {monotonic() - start_s:.0f} s for {describe_holder()}")
-        # The limit is for one holder, not for a queue of many.
+        # The limit is for one holder, not for a queue.
         if turn != (turn := identify_turn()):
             turn_start_s = monotonic()
         if monotonic() - turn_start_s > MAX_HOLD_S:
@@ -110,10 +84,29 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
                 f"{describe_holder()} has been measuring for {MAX_HOLD_S:.0f} s: end it, or set "
                 f"{PATH_VARIABLE} to another path if it does not share this machine's cores"
             )
+    if announced:
+        waited_s = monotonic() - start_s
+        reporter.on_wait("")
+        reporter.print_message(f"measuring continues after {waited_s:.0f} s of waiting")
+
+
+def acquire_soon(lock: FileLock, reporter: Reporter) -> bool:
+    """Try to acquire the lock for ``SILENT_S``."""
+    reporter.on_heartbeat("waiting for the lock")
+    try:
+        lock.acquire(timeout=SILENT_S)
+    except Timeout:
+        return False
+    except OSError as error:
+        raise EngineError(
+            f"the lock of measurements {str(lock_path())!r} cannot be opened "
+            f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
+        ) from error
+    return True
 
 
 def identify_turn() -> str:
-    """Identify the current holding of the lock; differs for each measurement."""
+    """A text that differs for each time that the lock is taken."""
     try:
         return f"{note_path().stat().st_mtime_ns}"
     except OSError:
@@ -121,9 +114,9 @@ def identify_turn() -> str:
 
 
 def write_note(text: str) -> None:
-    """Write the note that waiting processes read, if the file system allows it."""
+    """Write the note that waiting processes read, if possible."""
     with suppress(OSError), open_note(os.O_WRONLY | os.O_CREAT) as note:
-        # Users share the lock, and each of them must be able to sign it.
+        # Users share the lock, and each must be able to sign it.
         with suppress(PermissionError):
             os.fchmod(note.fileno(), 0o666)
         note.truncate()
@@ -131,7 +124,7 @@ def write_note(text: str) -> None:
 
 
 def open_note(flags: int) -> IO[bytes]:
-    """Open the note; its folder is shared, so anybody may have put something else there.
+    """Open the note; others may have put a link, or something else, in the shared folder.
 
     Raises:
         OSError: It is not a regular file, or it has a second hard link.
@@ -145,7 +138,7 @@ def open_note(flags: int) -> IO[bytes]:
 
 
 def describe_holder() -> str:
-    """``process 123 (placement-gym plan)``; ``another process`` without a note of a live one."""
+    """The holder by its note, as in ``process 123 (placement-gym plan)``."""
     try:
         with open_note(os.O_RDONLY) as note:
             text = note.read(MAX_NOTE_BYTES).decode(errors="replace")

@@ -1,21 +1,19 @@
 """Errors of single operators on a device, given the reference device's activations.
 
-Two compilations cover all operators. The model is cut at every tensor: each operator reads what the
-reference device computed, and no error reaches the next operator. Devices fuse less then than in
-the whole model: an error is a suspicion, to be confirmed by placements.
+Two compilations cover all operators: the model is cut at every tensor, so no error reaches the next
+operator. Devices fuse less than in the whole model, so placements have to confirm an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured.candidate import HostedModel
-from placement_gym.backends.measured.choices import Choice, ChoosingModel, add_results
+from placement_gym.backends.measured.choices import Choice, ChoosingModel, add_outputs
 from placement_gym.backends.measured.outputs import infer, is_string, relative_error
 from placement_gym.backends.measured.stages import WHOLE_MODEL, CutStage, cut_model
 from placement_gym.base import BoolArray, FloatArray
@@ -37,22 +35,15 @@ def measure_operator_errors(
 ) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
-    Args:
-        host: Has a model without state, its inputs and the devices.
-        device: Index of the device.
-        selected: (n_operators,) which operators to run there; others, and those that draw random
-            numbers, have NaN.
-        tolerance: Largest relative error of what a choice picks.
-
-    Raises:
-        CompileError: A device refused.
+    Operators that are not ``selected``, or that draw random numbers, have NaN. ``tolerance`` limits
+    errors of the values that a choice picks.
     """
     import openvino as ov
 
     problem, graph = host.problem, host.problem.units.graph
     selected = selected & ~np.isin(graph.names, list(find_random(host.model)))
     reference, spec = problem.devices[problem.reference_device], problem.devices[device]
-    # Each operator becomes a part, which reads Parameters alone and ends in Results alone.
+    # Each operator becomes a part between Parameters and Results.
     cut = host.model.clone()
     stages, _ = cut_model(cut, separate_parts(cut, graph, np.arange(len(graph))))
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
@@ -61,12 +52,12 @@ def measure_operator_errors(
     ports = list(dict.fromkeys(port for part in stages for port in list_ports(part)))
     whole = host.model.clone()
     nodes = {node.get_friendly_name(): node for node in whole.get_ops()}
-    tapped = add_results(whole, [nodes[name].output(index) for name, index in ports])
+    add_outputs(whole, (nodes[name].output(index) for name, index in ports))
     host.beat("compiling with all activations as outputs")
-    compiled = compile_on(host.core, tapped, reference, "the model with all activations as outputs")
+    compiled = compile_on(host.core, whole, reference, "the model with all activations as outputs")
     computed = run_once(compiled, inputs)[len(host.model.outputs) :]
     activations = dict(zip(ports, computed, strict=True))
-    # The device runs all parts as one model, with these inputs.
+    # The device runs all parts as one model on these activations.
     pieces = ov.Model(
         [result for _, part in parts for result in part.results],
         [array for _, part in parts for array in part.inputs.values()],
@@ -81,7 +72,7 @@ def measure_operator_errors(
     ]
     host.beat("an inference")
     outputs = iter(run_once(compiled, piece_inputs))
-    # The outputs of a choice are judged by the values that it picks, others by their difference.
+    # A choice is judged by the values that it picks, other outputs by their difference.
     errors = np.full(len(graph), np.nan)
     choices = {choice.name: choice for choice in ChoosingModel(host.model).choices}
     known = list_known(host.model, inputs, choices.values()) | activations
@@ -103,21 +94,21 @@ def find_choice_error(
     known: Mapping[NodeOutput, Array],
     limit: float,
 ) -> float:
-    """The error of a choice by the values that it picks; NaN where one of those is not known."""
+    """The error of a choice by the values that it picks; NaN if one of these is not known."""
     outputs = {index: array for (name, index), array in made.items() if name == choice.name}
-    if choice.is_inside:  # outputs that nothing reads are not known, and not judged
-        sources = tuple((choice.name, port) for port in outputs)
-        choice = replace(choice, ports=tuple(outputs), sources=sources)
-    if not all(port in known for port in choice.sources):
+    # An operator that chooses inside is judged by its outputs, of which some are not read.
+    indices: Iterable[int] = outputs if choice.is_inside else choice.sources
+    sources = {index: choice.sources[index] for index in indices}
+    if not known.keys() >= set(sources.values()):
         return np.nan
-    return choice.find_error([known[port] for port in choice.sources], outputs, limit)
+    return choice.find_error({i: known[port] for i, port in sources.items()}, outputs, limit)
 
 
 def list_known(
     model: ov.Model, inputs: Sequence[Input], choices: Iterable[Choice]
 ) -> dict[NodeOutput, Array]:
     """The values of inputs, and of constants that choices read."""
-    sources = {port for choice in choices for port in choice.sources}
+    sources = {port for choice in choices for port in choice.sources.values()}
     nodes = {(node.get_friendly_name(), 0): node for node in model.get_ops()}
     known = {
         port: read_values(nodes[port].tensor_view)
@@ -131,13 +122,13 @@ def list_known(
 
 
 def list_ports(part: CutStage) -> list[NodeOutput]:
-    """List the name and output index of the source of each result of a part."""
+    """The name and output index of the source of each result of a part."""
     sources = [result.input(0).get_source_output() for result in part.results]
     return [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
 
 
 def run_once(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> Outputs:
-    """Run a new request on inputs, arrays in the types that it takes."""
+    """Run a new request on inputs; arrays are converted to the types that it takes."""
     types = [port.get_element_type() for port in compiled.inputs]
     values = [
         as_input(array, type_) if isinstance(array, np.ndarray) else array
@@ -147,9 +138,7 @@ def run_once(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> Outputs:
 
 
 def error_where_finite(output: Array, expected: Array) -> float:
-    """Relative error where the reference is finite, as masks hold minus infinity; inf if shapes
-    differ.
-    """
+    """Relative error where the reference is finite (masks are not); inf if shapes differ."""
     if output.shape != expected.shape:
         return float("inf")
     if is_string(expected):

@@ -1,8 +1,7 @@
 """The comparison of a placement's outputs with those of the reference device, and its tolerance.
 
-In f32 a split changes outputs by next to nothing. It changes them by more on devices of lower
-precision; in quantised models, where any difference may round an activation to the next level; and
-where integers overflow on one device, or in one submodel, and not in another.
+In f32 a split hardly changes outputs. It changes them on devices of lower precision; in quantised
+models, where activations may round to the next level; and where integers overflow in some submodel.
 """
 
 from __future__ import annotations
@@ -26,39 +25,35 @@ from placement_gym.workloads import Inputs, Outputs, read_outputs
 if TYPE_CHECKING:
     import openvino as ov
 
+OutputArrays = Sequence[NDArray[Any]]
+"""(n_outputs,) arrays."""
 F32_TOLERANCE = 1e-4
 """Relative error of outputs in f32. Hand-tuned: far above what sums in another order change."""
 LOW_PRECISION_TOLERANCE = 3e-2
 """Relative error of bf16 and f16 devices, and of quantised models whose rounding is not measured:
-bf16 keeps about 2.4 digits, and errors add up over the layers."""
+bf16 has about 2.4 digits, and errors add up over the layers."""
 N_PERTURBATIONS = 5
-"""Random changes of the inputs, each one inference. Hand-tuned."""
+"""Inferences on randomly changed inputs. Hand-tuned."""
 SAFETY_FACTOR = 3.0
-"""Tolerance over the largest error of ``N_PERTURBATIONS``. Hand-tuned: a placement rounds at other
-operators than the reference device, and its error can be larger than any of these."""
+"""Tolerance over the largest error of ``N_PERTURBATIONS``. Hand-tuned: placements round at other
+operators than the reference device."""
 MAX_ROUNDING_ERROR = 0.1
-"""Relative to the largest value of an output. Hand-tuned: more than a user would accept of
-rounding."""
+"""Relative error beyond what a user accepts of rounding. Hand-tuned."""
 MAX_NAMED_OPERATORS = 3
 """Operators that a message names: it fits two lines of a terminal."""
 
 
 def compare_outputs(
-    outputs: Sequence[NDArray[Any]],
-    expected: Sequence[NDArray[Any]],
+    outputs: OutputArrays,
+    expected: OutputArrays,
     limit: float,
     steady: Sequence[bool] | None = None,
     chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not.
+    """Describe how outputs differ from those expected by more than ``limit``; empty if they do not.
 
-    Args:
-        outputs: (n_outputs,) arrays.
-        expected: (n_outputs,) those of the reference device.
-        limit: The largest relative error.
-        steady: (n_outputs,) whether the reference computes an output again; of others only shapes
-            are compared, and None stands for all.
-        chosen: The errors of choices, if ``expected`` are the outputs for those of the placement.
+    Only shapes of outputs that are not ``steady`` are compared. ``chosen`` has the errors of the
+    placement's choices if ``expected`` were computed for them.
     """
     worst = max(chosen, key=lambda name: chosen[name], default="")
     if worst and chosen[worst] > limit:
@@ -76,7 +71,7 @@ def compare_outputs(
         return ""
     differs = f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}"
     if error > MAX_ROUNDING_ERROR:
-        # Of labels and indices the next one may be as good, however far its number is.
+        # Another label or index may be as good, however far its number is.
         real = not chosen and all(array.dtype.kind == "f" for array in expected)
         return f"{differs}, which rounding alone cannot explain" if real else differs
     passing = round_up(error)
@@ -87,32 +82,24 @@ def compare_outputs(
 
 
 def error_of_steady(
-    outputs: Sequence[NDArray[Any]],
-    expected: Sequence[NDArray[Any]],
-    steady: Sequence[bool] | None = None,
+    outputs: OutputArrays, expected: OutputArrays, steady: Sequence[bool] | None = None
 ) -> float:
-    """``relative_error`` of the outputs that can be compared; infinite if shapes differ."""
+    """``relative_error`` of the steady outputs; infinite if any shapes differ."""
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
-    compared = [True] * len(expected) if steady is None else steady
-    return relative_error([*compress(outputs, compared)], [*compress(expected, compared)])
+    if steady is not None:
+        outputs, expected = [*compress(outputs, steady)], [*compress(expected, steady)]
+    return relative_error(outputs, expected)
 
 
-def find_steady(
-    outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
-) -> list[bool]:
-    """(n_outputs,) whether two runs of one model on one device computed the same."""
+def find_steady(outputs: OutputArrays, expected: OutputArrays, limit: float) -> list[bool]:
+    """(n_outputs,) whether two runs on one device computed the same."""
     pairs = zip(outputs, expected, strict=True)
     return [error_of_steady([first], [second]) <= limit for first, second in pairs]
 
 
 def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
-    """Describe which outputs cannot be compared, why, and how to make them comparable.
-
-    Args:
-        steady: (n_outputs,) whether the reference computes an output again; not all do.
-        random: Operators that draw random numbers, and their types.
-    """
+    """Describe outputs that are not steady, the ``random`` operators (name -> type), a remedy."""
     count = steady.count(False)
     change = f"{count} of {len(steady)} outputs of the reference device change from run to run"
     if not random:
@@ -136,12 +123,8 @@ def round_up(error: float) -> str:
     return f"{ceil(error / unit) * unit:.2g}"
 
 
-def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
-    """Warn if the reference device's outputs are all zero or empty, raise if they are not finite.
-
-    Raises:
-        UserError: They are not finite.
-    """
+def check_expected(outputs: OutputArrays) -> None:
+    """Check that the reference device's outputs are finite; warn if all are zero or empty."""
     if not all_finite(outputs):
         raise UserError(
             "on the reference device the model computes NaN or infinite outputs, so no "
@@ -159,8 +142,8 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
         )
 
 
-def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
-    """Largest difference relative to the largest value, over all outputs; inf if not finite."""
+def relative_error(outputs: OutputArrays, expected: OutputArrays) -> float:
+    """Largest difference relative to an output's largest value; inf if outputs are not finite."""
     if not all_finite(outputs):
         return float("inf")
     worst = 0.0
@@ -168,13 +151,18 @@ def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[A
         if is_string(reference):
             worst = max(worst, 0.0 if np.array_equal(output, reference) else float("inf"))
             continue
-        difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
-        scale = np.abs(reference.astype(np.float64)).max(initial=0.0) or 1.0
-        worst = max(worst, float(difference.max(initial=0.0) / scale))
+        exact = reference.astype(np.float64)
+        worst = max(worst, relative_to(exact, output.astype(np.float64) - exact))
     return worst
 
 
-def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
+def relative_to(values: NDArray[Any], difference: NDArray[Any]) -> float:
+    """The largest difference relative to the largest value."""
+    scale = np.abs(values).max(initial=0.0) or 1.0
+    return float(np.abs(difference).max(initial=0.0) / scale)
+
+
+def all_finite(outputs: OutputArrays) -> bool:
     numbers = (output.astype(np.float64) for output in outputs if not is_string(output))
     return all(bool(np.isfinite(output).all()) for output in numbers)
 
@@ -184,20 +172,14 @@ def is_string(output: NDArray[Any]) -> bool:
 
 
 def find_tolerance(
-    model: ov.Model, devices: Sequence[DeviceSpec], measure: Callable[[], float | None]
+    model: ov.Model, devices: Sequence[DeviceSpec], find_rounding: Callable[[], float | None]
 ) -> float:
-    """Largest relative error that a placement may add, where the user states none.
-
-    Args:
-        model: The model that is placed.
-        devices: The devices of the placement.
-        measure: Measures the error of rounding in a quantised model, as ``measure_rounding`` does.
-    """
+    """The default tolerance by the precision of devices; by rounding too in a quantised model."""
     exact = all(device.precision == "f32" for device in devices)
     minimum = F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
     if not is_quantized(model):
         return minimum
-    rounding = measure()
+    rounding = find_rounding()
     if rounding is None:
         return LOW_PRECISION_TOLERANCE
     return max(minimum, min(SAFETY_FACTOR * rounding, MAX_ROUNDING_ERROR))
@@ -209,13 +191,13 @@ def measure_rounding(
     inputs: Inputs,
     find_error: Callable[[Outputs, Outputs], float] = relative_error,
 ) -> float | None:
-    """Largest relative change of a model's outputs by rounding and by integers that overflow.
+    """Largest relative change of outputs by rounding, and by integers that overflow.
 
-    Rounding: the inputs change by up to 1e-4, as much as the outputs of a split in f32 may be off,
-    and far less than a level of quantisation. Overflow: nothing is computed in integers.
+    For rounding, inputs change by up to ``F32_TOLERANCE``, the error of a split in f32 and far less
+    than a level of quantisation. ``exact`` computes nothing in integers, so nothing overflows.
 
     Returns:
-        The error; None where no input is a real number.
+        The error; None if no input is a real number.
     """
     if not any(is_real(values) for values in inputs):
         return None
@@ -228,13 +210,12 @@ def measure_rounding(
 
 
 def infer(request: ov.InferRequest, inputs: Inputs) -> Outputs:
-    """The outputs of a request on these inputs."""
     request.infer(dict(enumerate(inputs)))
     return read_outputs(request)
 
 
 def is_real(values: Input) -> TypeGuard[NDArray[np.floating[Any]]]:
-    """Return whether values are real numbers in a type that holds small changes."""
+    """Return whether values are real numbers in a type of numpy."""
     return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
 
 

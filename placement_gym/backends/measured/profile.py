@@ -1,4 +1,4 @@
-"""Profiled costs: counters for operators, and a fit on measured placements for transfers."""
+"""Profiled costs: counters for operators, and a fit to measured placements for transfers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.backend import MeasuredBackend
 
 PLACEMENTS_SEED = 20_202
-"""Any, but always the same: a kept profile and a new one are fitted to the same placements."""
+"""Any number, but always the same: all profiles are fitted to the same placements."""
 MIN_TRANSFER_MS = 0.02
-"""Smallest cost of a transfer in an inference. Hand-tuned. With transfers that noise made free,
-solvers cut everywhere."""
+"""Smallest cost of a transfer in an inference. Hand-tuned: if noise made transfers free, solvers
+would cut everywhere."""
 MIN_SINGLE_DEVICE_SHARE = 0.5
-"""Lower bound of a device's fitted time, as a share of its measured time. Hand-tuned. Without it
-the fit could charge all of a fast model's time to transfers and leave none to its operators."""
+"""Lower bound of a device's fitted time, as a share of its measured time. Hand-tuned: a fit could
+charge all of a fast model's time to transfers."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 DRAWS_PER_PLACEMENT = 50
-"""Random placements for each that has to fit the devices' memory. Hand-tuned; even where 1 in 20
-fits, more than enough remain."""
+"""Random placements for each that has to fit into memory. Hand-tuned: enough even if 1 in 20 fits.
+"""
 
 
 def check_can_be_profiled(problem: Problem) -> None:
-    """Raise if the problem cannot be profiled, before anything is measured.
+    """Raise an error if the problem cannot be profiled.
 
     Raises:
-        UserError: There is one device only, the reference cannot hold the model, or there are
+        UserError: There is only one device, the reference cannot hold the model, or there are
             fewer placements than the fit needs.
     """
     names, reference = list(problem.device_names), problem.reference_device
@@ -63,17 +63,15 @@ def measure_profile(
     """Measure a cost table, calling ``step`` after each measurement.
 
     Operators get the times of OpenVINO's counters on each device alone, times one factor per
-    device. These factors, the fixed and per-megabyte costs of transfers and the cost of each other
-    submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
+    device. These factors, the fixed and per-megabyte costs of transfers and the cost of another
+    submodel are a non-negative least-squares fit, by relative errors, to the latencies of every
     device alone and of ``sample_fit_placements``.
 
-    A device whose memory cannot hold the model, or that lacks operators, is never run alone:
-    operators get analytic times, in proportion to each other, and the fit finds their factor from
-    placements that fit. So does one that fails alone and that constraints keep operators off.
+    On a device that cannot run the model alone, operators get analytic times before the fit.
 
     Raises:
         UserError: The problem cannot be profiled, or the model's outputs are not finite.
-        EngineError: Too few of the placements could be measured.
+        EngineError: Too few placements could be measured.
     """
     problem = backend.problem
     check_can_be_profiled(problem)
@@ -85,10 +83,8 @@ def measure_profile(
     ]
     columns = []
     for device in range(len(problem.devices)):
-        measured = device in full_devices
-        columns.append(
-            time_operators(backend, device) if measured else estimate_operators(backend, device)
-        )
+        find_ms = time_operators if device in full_devices else estimate_operators
+        columns.append(find_ms(backend, device))
         step()
     singles = [problem.single(device) for device in full_devices]
     placements = [*singles, *sample_fit_placements(problem, backend.protocol)]
@@ -109,12 +105,12 @@ def check_several(names: Sequence[str]) -> None:
 
 
 def holds_model(problem: Problem, device: int) -> bool:
-    """Return whether a device can run the whole model; limits of test beds are only counted."""
+    """Return whether a device can run the whole model, as any device of a test bed can."""
     return problem.testbed or not problem.memory_error(problem.memory_bytes(problem.single(device)))
 
 
 def time_operators(backend: MeasuredBackend, device: int) -> FloatArray:
-    """(n_operators,) counted ms of each operator; analytic if constraints explain a failure."""
+    """(n_operators,) counted ms; analytic if they fail and constraints keep operators off."""
     try:
         return backend.measure_operators(device)
     except EngineError:
@@ -124,11 +120,7 @@ def time_operators(backend: MeasuredBackend, device: int) -> FloatArray:
 
 
 def estimate_operators(backend: MeasuredBackend, device: int) -> FloatArray:
-    """(n_operators,) analytic ms of each operator on a device.
-
-    Raises:
-        UserError: The device is of an unknown kind.
-    """
+    """(n_operators,) analytic ms of operators on a device, which has to be of a known kind."""
     if backend.rough_costs is None:
         names = backend.problem.device_names
         raise UserError(
@@ -141,41 +133,34 @@ def estimate_operators(backend: MeasuredBackend, device: int) -> FloatArray:
 def sample_fit_placements(
     problem: Problem, protocol: TimingProtocol = FOR_FITTING
 ) -> list[IntArray]:
-    """The placements that a profile is fitted to: always the same ones of a problem.
+    """The placements that a profile is fitted to: the same for each profile of a problem.
 
-    Where memory is real they fit the devices.
+    They fit the devices' memory, except on test beds.
     """
     n = n_fit_placements(problem, protocol)
     rng = np.random.default_rng(PLACEMENTS_SEED)
     if problem.testbed or not problem.limited:
         return sample_placements(problem, n, rng)
     candidates = sample_placements(problem, DRAWS_PER_PLACEMENT * n, rng)
-    return [
-        candidate
-        for candidate in candidates
-        if not problem.memory_error(problem.memory_bytes(candidate))
-    ][:n]
+    return [one for one in candidates if not problem.memory_error(problem.memory_bytes(one))][:n]
 
 
 def n_fit_placements(problem: Problem, protocol: TimingProtocol) -> int:
-    """Number that averages out the noise; in a quick profile a few more than the unknowns."""
-    unknowns = n_unknowns(len(problem.devices))
-    default = max(protocol.fit_placements, 2 * unknowns)
-    return default if protocol.fit_placements else unknowns + SPARE_MEASUREMENTS
-
-
-def n_unknowns(n_devices: int) -> int:
-    """A factor per device, two costs per link, and the cost of a submodel."""
-    return n_devices + n_devices * (n_devices - 1) + 1
+    """Enough placements to average out noise; for a quick profile only what a fit needs."""
+    needed = n_needed(problem)
+    unknowns = needed - SPARE_MEASUREMENTS
+    return max(protocol.fit_placements, 2 * unknowns) if protocol.fit_placements else needed
 
 
 def n_needed(problem: Problem) -> int:
-    """The smallest number of measurements that can be fitted."""
-    return n_unknowns(len(problem.devices)) + SPARE_MEASUREMENTS
+    """The smallest number of measurements for a fit."""
+    n = len(problem.devices)
+    # Unknowns are a factor for each device, two costs for each link, and the cost of a submodel.
+    return n + n * (n - 1) + 1 + SPARE_MEASUREMENTS
 
 
 def n_measurements(problem: Problem, protocol: TimingProtocol) -> int:
-    """The maximum number of measurements that ``measure_profile`` takes."""
+    """The maximum number of measurements in ``measure_profile``."""
     return 2 * len(problem.devices) + n_fit_placements(problem, protocol)
 
 
@@ -185,14 +170,7 @@ def fit_costs(
     placements: Iterable[IntArray],
     measurements: Iterable[Measurement],
 ) -> CostTable:
-    """The cost table that explains the measurements best.
-
-    Args:
-        problem: Units and devices.
-        operator_ms: (n_operators, n_devices) times by the counters.
-        placements: The measured assignments, every device alone among them where it can be.
-        measurements: The measurements of ``placements``, in the same order.
-    """
+    """Fit a cost table to measurements of placements and (n_operators, n_devices) counted times."""
     measured = list(zip(placements, measurements, strict=True))
     pairs = [(a, m) for a, m in measured if m.feasible]
     # Fewer measurements than unknowns would leave some of them to chance.
@@ -201,9 +179,9 @@ def fit_costs(
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    # Each latency relative to its own reference: the machine's drift drops out.
+    # Speed-ups cancel the machine's drift.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
-    # A latency is a sum: scaled work of each device, crossings, megabytes of links, submodels.
+    # A latency is a sum: scaled work of each device, transfers and megabytes of links, submodels.
     design = np.array(
         [
             [
@@ -214,23 +192,20 @@ def fit_costs(
             for assignment, m in pairs
         ]
     )
-    # No link is free, and none saves time: otherwise the fit explains noise by free or negative
-    # transfers, and solvers split everywhere.
     lower = np.zeros(design.shape[1])
     lower[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
-    # The latency of a single device is the most exact one, and it has no transfers: the device's
-    # work must explain most of it.
+    # A single device has the most exact latency and no transfers: its work must explain most of it.
     for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
         device = int(row.argmax())
         lower[device] = max(lower[device], MIN_SINGLE_DEVICE_SHARE / row[device])
     fit = lsq_linear(relative, np.ones(len(pairs)), bounds=(lower, np.inf))
-    # The solver stays inside its bounds, by as little as 5e-324.
+    # The solver stays inside its bounds by as little as 5e-324.
     solution = np.where(fit.active_mask < 0, lower, fit.x)
     ends = np.cumsum([n_devices, len(links), len(links)])
     scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
     total_ms = operator_ms.sum(axis=0) * scale
-    # A table charges every submodel, the fit all but the first: operators give up its cost.
+    # A table charges every submodel, the fit all but the first: subtract its cost from operators.
     share = 1.0 - submodel_ms / np.maximum(total_ms, np.finfo(float).tiny)
     return CostTable(
         source="profiled",
@@ -255,8 +230,7 @@ def explain_too_few(problem: Problem, errors: Sequence[str]) -> EngineError:
     """Make the error for fewer measurements than a fit needs; those that ran have empty errors."""
     reasons = Counter(filter(None, errors)).most_common(1)
     reason = f": {reasons[0][0]}" if reasons else ""
-    # HETERO refuses a border of unknown size in words about tensors or shapes; binding shapes helps
-    # with no other error.
+    # HETERO's errors about a border of unknown size name tensors or shapes.
     of_shapes = any(word in reason.lower() for word in ("tensor", "shape"))
     if of_shapes and problem.units.graph.request.keywords().get("data_shapes"):
         reason += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
@@ -267,7 +241,6 @@ def explain_too_few(problem: Problem, errors: Sequence[str]) -> EngineError:
 
 
 def work_per_device(problem: Problem, operator_ms: FloatArray, assignment: IntArray) -> FloatArray:
-    """(n_devices,) counted ms of the operators on each device."""
     operator_devices = assignment[problem.units.of_operator]
     times_ms = operator_ms[np.arange(len(operator_devices)), operator_devices]
     return np.bincount(operator_devices, times_ms, len(problem.devices)).astype(np.float64)
@@ -292,8 +265,6 @@ def count_crossings(
 def symmetric_matrix(
     values: FloatArray, links: list[tuple[int, int]], n_devices: int
 ) -> FloatArray:
-    """(n_devices, n_devices) with each link's value in both directions."""
-    matrix = np.zeros((n_devices, n_devices))
-    for value, (a, b) in zip(values, links, strict=True):
-        matrix[a, b] = matrix[b, a] = value
+    matrix, (low, high) = np.zeros((n_devices, n_devices)), np.transpose(links)
+    matrix[low, high] = matrix[high, low] = values
     return matrix

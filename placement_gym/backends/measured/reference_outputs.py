@@ -1,4 +1,4 @@
-"""Outputs of the reference device, with which those of placements are compared."""
+"""Outputs of the reference device, with which the outputs of placements are compared."""
 
 from __future__ import annotations
 
@@ -38,13 +38,10 @@ if TYPE_CHECKING:
 
 
 class ReferenceOutputs:
-    """The outputs that every placement has to reproduce, each computed when first needed.
+    """The outputs that every placement has to reproduce.
 
-    Args:
-        host: The model.
-        find_reference: The reference device, as it is compiled and kept.
-        compile_reference: Compiles it once more.
-        tolerance: Largest relative error; None finds it by the model's and the devices' precision.
+    ``find_reference`` returns the compiled reference device, ``compile_reference`` compiles it
+    again. Without a ``tolerance``, the precision of model and devices decides.
     """
 
     def __init__(
@@ -61,25 +58,21 @@ class ReferenceOutputs:
 
     @cached_property
     def expected(self) -> Outputs:
-        """The outputs of the reference device.
-
-        Raises:
-            UserError: They are not finite, and nothing can be compared with them.
-        """
+        """The outputs of the reference device, which have to be finite."""
         outputs = self.find_reference().outputs()
         check_expected(outputs)
         return outputs
 
     @cached_property
     def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device computes an output again."""
-        # What is expected is read before the reference runs again.
+        """(n_outputs,) whether the reference device repeats an output."""
+        # Read the expected outputs before the reference runs again.
         expected, reference = self.expected, self.find_reference()
         reference.run()
         steady = find_steady(reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
-        # A generator with a seed continues from run to run, and restarts in another compilation.
+        # Random numbers with a seed continue from run to run and restart after a compilation.
         steady = find_steady(self.compile_reference().outputs(), expected, self.tolerance)
         if not all(steady):
             warnings.warn(describe_unsteady(steady, find_random(self.host.model)), stacklevel=2)
@@ -87,12 +80,12 @@ class ReferenceOutputs:
 
     @cached_property
     def tolerance(self) -> float:
-        """Largest relative error of outputs beyond which a placement is infeasible."""
+        """Largest relative error of a feasible placement's outputs."""
         model, devices = self.host.model, self.host.problem.devices
         return self.stated_tolerance or find_tolerance(model, devices, self.measure_rounding)
 
     def measure_rounding(self) -> float | None:
-        """Measure the error of rounding on the reference device; None where that cannot be done."""
+        """The error of rounding on the reference device; None if it cannot be measured."""
         host = self.host
         if not host.request.separable:
             return None
@@ -102,7 +95,6 @@ class ReferenceOutputs:
         return measure_rounding(whole, exact, host.samples[0][0], self.find_rounding_error)
 
     def find_rounding_error(self, outputs: Outputs, expected: Outputs) -> float:
-        """The relative error of what ``ChoosingModel.tapped`` returned."""
         if not self.choosing.choices:
             return relative_error(outputs, expected)
         first_inference = [self.host.samples[0][:1]]
@@ -110,12 +102,7 @@ class ReferenceOutputs:
         return max(relative_error(outputs[: len(own)], own), *chosen.values())
 
     def check(self, outputs: Outputs, assignment: IntArray) -> None:
-        """Compare the outputs of a placement with those of the reference device.
-
-        Raises:
-            EngineFailureError: They differ.
-            UserError: The reference device computes the model wrong.
-        """
+        """Check that outputs of a placement equal those of the reference device."""
         outputs, expected, chosen = self.expect(outputs, assignment)
         difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
@@ -123,11 +110,7 @@ class ReferenceOutputs:
             raise EngineFailureError(Kind.INFEASIBLE, difference)
 
     def find_error(self, outputs: Outputs, assignment: IntArray) -> float:
-        """The relative error of outputs; infinite if not finite, or of other shapes.
-
-        Raises:
-            UserError: The reference device computes the model wrong.
-        """
+        """See ``MeasuredBackend.output_error``."""
         outputs, expected, chosen = self.expect(outputs, assignment)
         error = max([error_of_steady(outputs, expected, self.steady), *chosen.values()])
         if error > self.tolerance:
@@ -139,8 +122,7 @@ class ReferenceOutputs:
     ) -> tuple[Outputs, Outputs, dict[str, float]]:
         """A placement's outputs, what to compare them with, and the error of each choice.
 
-        Where they differ from the reference's, these are its outputs for the placement's choices,
-        and rows that a device leaves free are cut off.
+        If outputs differ, they are compared with the reference's for the placement's choices.
         """
         choices, steady = self.choosing.choices, self.steady
         if not choices or error_of_steady(outputs, self.expected, steady) <= self.tolerance:
@@ -153,29 +135,23 @@ class ReferenceOutputs:
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """Expected outputs, and errors of choices, for those that ``tapped`` outputs contain."""
+        """The outputs to expect for the choices in ``tapped``, and the errors of these choices."""
         chosen = self.choosing.force(samples, tapped)
         forced = start_inferences(self.host.request, self.forced, chosen, self.host.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)
 
     @cached_property
     def choosing(self) -> ChoosingModel:
-        """The model's choices."""
         return ChoosingModel(self.host.model)
 
     @cached_property
     def forced(self) -> ov.InferRequest:
-        """The reference device, with choices as inputs."""
         return self.compile_alone(self.choosing.forced, "compiling for the placement's choices")
 
     def check_shared_constants(self, outputs: Outputs) -> None:
-        """Compare the reference device with itself, each reader of a constant having its own.
+        """Check that separate constants do not change the reference device's outputs.
 
-        Args:
-            outputs: Those of a placement that differ from the reference's.
-
-        Raises:
-            UserError: It computes two things, and placements cannot be compared with it.
+        ``outputs`` are those of a placement, which differ.
         """
         if self.separate is None:
             return
@@ -194,9 +170,9 @@ class ReferenceOutputs:
 
     @cached_property
     def separate(self) -> Outputs | None:
-        """The reference device's outputs if no two operators read one constant.
+        """The reference device's outputs if each reader of a constant has its own.
 
-        None if no two do anyway, or if that model does not run.
+        None if no constant is shared, or if that model does not run.
         """
         host = self.host
         if not shared_constants(host.model):
@@ -208,12 +184,10 @@ class ReferenceOutputs:
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
-        """Compile a variant of the model on the reference device."""
         self.host.beat(why)
         register(self.host.core, [self.device])
         return compile_on(self.host.core, model, self.device, "the model").create_infer_request()
 
     def forget(self) -> None:
-        """Drop the outputs."""
         for name in ("expected", "steady", "separate", "forced"):
             self.__dict__.pop(name, None)

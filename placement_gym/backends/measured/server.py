@@ -23,11 +23,7 @@ from placement_gym.problem import Problem
 def build_worker(
     spec: ModelSpec, problem: Problem, alias: bool, tolerance: float | None, reporter: Reporter
 ) -> Worker:
-    """Read a model again, and make its worker.
-
-    Raises:
-        UserError: The model has other operators here.
-    """
+    """Read a model again and make its worker; operators must be those of the asking process."""
     import openvino as ov
 
     core, graph = ov.Core(), problem.units.graph
@@ -44,15 +40,10 @@ def build_worker(
 
 
 class Server:
-    """Answers the requests of an ``EngineProcess``.
-
-    Args:
-        start: ``model``, ``setup`` and ``command``, which others that wait for the lock read.
-        parent: Where signs of life and messages go.
-    """
+    """Answers the requests of an ``EngineProcess``."""
 
     def __init__(self, start: dict[str, Any], parent: Parent) -> None:
-        sys.argv[:] = [start["command"]]
+        sys.argv[:] = [start["command"]]  # for processes that wait for the lock
         reporter = Reporter(
             parent.heartbeat.touch,
             parent.print_message,
@@ -66,7 +57,7 @@ class Server:
     def __call__(self, request: dict[str, Any]) -> str | None:
         question = unpack(request["question"])
         try:
-            # The first one is empty: its answer says that there is a worker.
+            # The first question is empty: its answer says that the worker is ready.
             return pack(self.answer(*question)) if question else None
         finally:
             return_free_memory()
@@ -76,7 +67,7 @@ class Server:
 
 
 def return_free_memory() -> None:
-    """Return malloc's free memory to the system: without it a night's run grows by megabytes."""
+    """Return malloc's free memory to the system: a long run would grow by megabytes."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:
         trim(0)

@@ -1,8 +1,7 @@
-"""A placement without HETERO: the model is cut into stages, each compiled by itself on its device.
+"""Placements without HETERO: the model is cut into stages, each compiled on its device.
 
-HETERO is how placements run. Stages are for what it cannot do: two GPUs in one placement (openvino
-#38250 leaves the second empty), and submodels that share the threads of one device, where several
-requests are in flight: HETERO gives each submodel its own threads.
+Stages are for what HETERO cannot do: two GPUs in one placement (openvino #38250 leaves the second
+empty), and submodels that share a device's threads while several requests are in flight.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     import openvino as ov
 
 WHOLE_MODEL = -1
-"""Index that represents the model itself, where a stage reads one of its inputs."""
+"""Stands for the model where a stage reads one of its inputs."""
 Port = tuple[int, int]
-"""A stage, or ``WHOLE_MODEL``, and the index of one of its outputs, or of the model's inputs."""
+"""A stage and the index of its output, or ``WHOLE_MODEL`` and the index of a model's input."""
 
 
 @dataclass
@@ -32,9 +31,9 @@ class CutStage:
     """A stage of a model that is being cut.
 
     Attributes:
-        sources: (n_inputs,) where each input comes from: other stages, or the model's inputs.
-        inputs: Name and index of an output that the stage reads of others -> its own input.
-        outputs: The same of an output that others read -> index of its own output.
+        sources: (n_inputs,) source of each input: another stage, or the model's inputs.
+        inputs: Node name and output index of a tensor that it reads -> its input.
+        outputs: Node name and output index of a tensor that others read -> index of its output.
         results: Its outputs.
         sinks: Its operators that write state.
     """
@@ -47,14 +46,13 @@ class CutStage:
 
 
 def cut_model(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[CutStage], list[Port]]:
-    """Replace what each stage reads of others by its own inputs.
+    """Cut a model, in place, by giving each stage inputs for the tensors of other stages.
 
-    Args:
-        model: A model whose static values belong to one stage each; it cannot be used any more.
-        owner: Node name -> stage; producers have lower ones than their readers.
+    ``owner`` has the stage of each node by name, those of producers first; a constant belongs to
+    one stage.
 
     Returns:
-        The stages; and (n_outputs,) the stage that has each output of the model, and where.
+        The stages, and the (n_outputs,) stage and index of each output of the model.
     """
     from openvino import op
 
@@ -62,7 +60,7 @@ def cut_model(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[CutStage]
     parameters = {node.get_friendly_name(): n for n, node in enumerate(model.get_parameters())}
 
     def find_origin(source: ov.Output, key: tuple[str, int]) -> Port:
-        """The input of the model that an output is, or the stage that gives it to others."""
+        """The input of the model that a tensor is, or the stage that makes it."""
         if key[0] in parameters:
             return WHOLE_MODEL, parameters[key[0]]
         giver = stages[owner[key[0]]]
@@ -85,8 +83,7 @@ def cut_model(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[CutStage]
                 stage.sources.append(find_origin(source, key))
                 stage.inputs[key] = own
             port.replace_source_output(stage.inputs[key].output(0))
-    # The outputs of the model, behind those that other stages read.
-    outputs = []
+    outputs = []  # of the model, behind those that other stages read
     for result in model.get_results():
         number = owner[result.get_friendly_name()]
         outputs.append((number, len(stages[number].results)))
@@ -101,13 +98,13 @@ class Stage:
     """A compiled stage.
 
     Attributes:
-        name: As in ``"stage 1 on GPU.0"``.
-        compiled: Its model.
-        sources: (n_inputs,) where each input comes from.
-        turn: Held during an inference where the device has several stages, by no more of them all
-            at a time than it has streams.
-        queue: Held from before an inference waits for the turn, by no more of this stage: else a
-            stage with many requests would take most turns.
+        name: Name, as in ``"stage 1 on GPU.0"``.
+        compiled: Compiled model.
+        sources: (n_inputs,) source of each input.
+        turn: Held during an inference. All stages of a device share it: it limits their inferences
+            to the number of streams.
+        queue: Held also while waiting for the turn. Each stage has one with the same limit;
+            otherwise a stage with many requests would take most turns.
     """
 
     name: str
@@ -119,13 +116,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class StagedModel:
-    """A model whose stages run one after another, each on its device.
+    """A model, or one of a union's models, whose stages run in turn, each on its device.
 
     Attributes:
-        stages: Its stages by number, producers first; of a union's models those of one.
-        inputs: (n_inputs,) index that each of its inputs has among those of the whole model.
-        outputs: (n_outputs,) the stage and its output that each output is.
-        reader: Reads its inputs.
+        stages: Number -> stage, producers first.
+        inputs: (n_inputs,) index of each input among those of the whole model.
+        outputs: (n_outputs,) stage and index of each output.
+        reader: Reads inputs.
     """
 
     stages: Mapping[int, Stage]
@@ -134,27 +131,20 @@ class StagedModel:
     reader: InputReader
 
     def create_infer_request(self) -> StagedRequest:
-        """A request with its own tensors and state; each thread needs one."""
+        """Create a request, which has its own tensors and state; each thread needs one."""
         return StagedRequest(self)
 
 
 class StagedRequest:
-    """The part of ``ov.InferRequest`` that inferences need, over the stages of a model.
-
-    Tensors pass from stage to stage without a copy.
-
-    Args:
-        model: Its stages.
-    """
+    """``EngineRequest`` over the stages of a model; tensors pass between them without a copy."""
 
     def __init__(self, model: StagedModel) -> None:
         self.model = model
-        self.requests = {
-            number: stage.compiled.create_infer_request() for number, stage in model.stages.items()
-        }
+        self.requests: dict[int, ov.InferRequest] = {}
         self.inputs: dict[int, ov.Tensor] = {}
-        for request in self.requests.values():
-            own_dynamic_outputs(request)
+        for number, stage in model.stages.items():
+            self.requests[number] = stage.compiled.create_infer_request()
+            own_dynamic_outputs(self.requests[number])
 
     def reset_state(self) -> None:
         """Forget the state."""
@@ -165,12 +155,12 @@ class StagedRequest:
         """Run one inference; ``output_tensors`` has the outputs.
 
         Args:
-            inputs: As ``ov.InferRequest.infer`` takes them: by name or index, in order, or a
-                single array. They are copied. None keeps the previous ones.
+            inputs: Inputs for ``ov.InferRequest.infer``: by name or index, in order, or a single
+                array. They are copied. None keeps the previous ones.
 
         Raises:
             UserError: An input is missing, unknown, or of another type or shape.
-            EngineError: A stage failed; it is named.
+            EngineError: A stage, which the message names, failed.
         """
         if inputs is not None:
             tensors = self.model.reader.read(inputs)
@@ -178,14 +168,13 @@ class StagedRequest:
         for number, stage in self.model.stages.items():
             request = self.requests[number]
             for index, (giver, port) in enumerate(stage.sources):
-                whole = giver == WHOLE_MODEL
-                request.set_input_tensor(
-                    index,
-                    self.inputs[port] if whole else self.requests[giver].get_output_tensor(port),
-                )
+                if giver == WHOLE_MODEL:
+                    request.set_input_tensor(index, self.inputs[port])
+                else:
+                    request.set_input_tensor(index, self.requests[giver].get_output_tensor(port))
             try:
                 with stage.queue, stage.turn:
-                    # not in this thread: the model's own keeps its data near a core
+                    # not in this thread: a thread of the model keeps its data near a core
                     request.start_async()
                     request.wait()
             except RuntimeError as error:
@@ -202,8 +191,8 @@ class StagedRequest:
 def own_dynamic_outputs(request: ov.InferRequest) -> None:
     """Give a request its own memory for outputs of dynamic size.
 
-    In OpenVINO 2026.4 requests of a model that ends in a Concat of its inputs share it otherwise,
-    and overwrite each other's outputs where sizes differ.
+    In OpenVINO 2026.4, requests of a model that ends in a Concat of its inputs share it, and
+    overwrite each other's outputs of different sizes.
     """
     import openvino as ov
 
@@ -224,26 +213,25 @@ def compile_cut(
 ) -> list[StagedModel]:
     """Cut a model into the stages of a placement, and compile each on its device.
 
-    Stages of one device take turns, one for each of its streams: all of them together compute on no
-    more threads than it states.
+    Stages of one device take turns, so that together they do not exceed its threads.
 
     Args:
-        core: Virtual devices are registered in it.
-        model: As ``load_model`` returns it; not changed.
+        core: OpenVINO, in which virtual devices are registered.
+        model: A model from ``load_model``, which is not changed.
         graph: Its operators.
         operator_devices: (n_operators,) index into ``specs``.
-        specs: The devices, with their settings.
-        config: Further compile properties.
+        specs: The devices with their settings.
+        config: Additional compile properties.
 
     Returns:
-        The stages of each model of a union; of any other model a single item.
+        A staged model for each model of a union, or a single one.
 
     Raises:
         CompileError: OpenVINO refused a stage.
     """
     import openvino as ov
 
-    # Stages follow from the placement alone: the simulated throughput has the same.
+    # The same stages as in the simulated throughput.
     stage_of = pipeline_stages(graph, operator_devices)
     stage_devices = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
@@ -263,7 +251,7 @@ def compile_cut(
         compiled = compile_on(core, built, specs[device], name, config)
         sources, queue = tuple(part.sources), make_semaphore(device)
         stages.append(Stage(name, compiled, sources, turns[device], queue))
-    # A model of a union waits for no other one, except for devices that they share.
+    # Models of a union wait for each other only on devices that they share.
     model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
     staged_models = []
     for number, member in enumerate(graph.models or (Member(graph.model),)):
@@ -276,11 +264,11 @@ def compile_cut(
 
 
 def name_prefix(graph: OpGraph, member: Member) -> str:
-    """The prefix of names of a union's model; empty for a model that is not a union."""
+    """The prefix of names of a union's model; empty without a union."""
     return f"{member.name}/" if graph.models else ""
 
 
 def find_inputs(model: ov.Model, prefix: str) -> tuple[int, ...]:
-    """The inputs whose names begin with a prefix, by index."""
+    """Indices of the inputs whose names begin with a prefix."""
     names = [node.get_friendly_name() for node in model.get_parameters()]
     return tuple(index for index, name in enumerate(names) if name.startswith(prefix))

@@ -1,8 +1,7 @@
-"""Throughput: how placements are compiled for several requests in flight, single devices at best.
+"""Compilation of placements for several requests in flight, single devices at their best.
 
-HETERO gives each submodel its own threads: a device that states its threads would compute on more
-of them where it has several submodels, of one model or of a union. Such a placement runs in stages
-that take turns; see ``stages``.
+HETERO gives each submodel its own threads, so a device with several submodels would exceed the
+threads that it states. Such a placement runs in stages that take turns; see ``stages``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,34 +37,23 @@ from placement_gym.backends.measured.timing import Race
 from placement_gym.base import CompileError, IntArray
 from placement_gym.hardware import DeviceSpec, usable_cores
 from placement_gym.models import Member, is_stateful
-from placement_gym.workloads import (
-    Inputs,
-    draw,
-)
-
-if TYPE_CHECKING:
-    pass
+from placement_gym.workloads import Inputs, draw
 
 TUNING_WINDOWS = 2
 """Windows timed for each number of streams and requests of a single device. Hand-tuned: the fewest
-from which ``Race`` has a spread."""
+with a spread."""
 IN_FLIGHT_SAMPLES = 3
-"""Samples of inputs at least that are in flight at the same time. Hand-tuned: as many as requests.
-"""
+"""Smallest number of different samples of inputs in flight. Hand-tuned: as many as requests."""
 MAX_STREAMS = {"GPU": 2, "NPU": 1}
-"""Largest number of streams to time, by kind; devices whose threads are known get up to one a
-thread. Hand-tuned: each number costs a compilation."""
+"""Kind -> largest number of streams to time; of other devices it is the number of threads.
+Hand-tuned: each number costs a compilation."""
 
 
 class ThroughputCompiler:
-    """Compiles placements for several requests in flight.
-
-    Args:
-        host: The model.
-        tolerance: Largest relative error of results in flight.
+    """Compiles placements for several requests in flight, whose outputs are within ``tolerance``.
 
     Attributes:
-        best: Device -> the streams and requests with which it alone is fastest.
+        best: Device -> numbers of streams and requests with which it is fastest alone.
     """
 
     def __init__(self, host: HostedModel, tolerance: float) -> None:
@@ -75,7 +62,7 @@ class ThroughputCompiler:
 
     @cached_property
     def samples(self) -> list[list[Inputs]]:
-        """(n_samples, n_inferences) those of the host, and more to be in flight with them."""
+        """(n_samples, n_inferences) inputs: those of the host, and more to be in flight."""
         given, request = self.host.samples, self.host.request
         more = range(len(given), IN_FLIGHT_SAMPLES)
         return [*given, *(draw(request, self.host.model, number) for number in more)]
@@ -83,26 +70,22 @@ class ThroughputCompiler:
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.
 
-        Args:
-            assignment: (n_units,) device indices.
-            requests: In flight, of a placement on several devices; None is one more than devices,
-                and as many as devices of a model with state, whose threads disturb each other.
-            window: Results in a sample.
+        ``requests`` are those of a placement on several devices, and ``window`` the number of
+        results in a sample.
         """
         specs, devices = list(self.problem.devices), sorted(set(assignment.tolist()))
-        # What a split has to beat: a device alone, with the streams and requests that suit it best.
+        # A split has to beat a device alone with its best numbers of streams and requests.
         if len(devices) == 1:
             streams, requests = self.find_best(devices[0], window)
             specs[devices[0]] = specs[devices[0]].with_streams(streams)
-        start_s = perf_counter()  # numbers of streams are compared once for all compilations
-        # GPUs say what they hold before and after: one that was given weights may stay empty.
-        partition = self.divide(assignment, specs)
-        find_held = watch_memory(self.host.core, partition.list_names(len(specs)))
+        start_s = perf_counter()  # without the search for the number of streams
+        partition = self.host.divide(assignment, specs)
+        find_held = watch_memory(self.host.core, partition, len(specs))
         models = self.compile_models(assignment, specs, partition)
+        # One more than devices, but for a model with state, whose threads disturb each other.
         n_requests = requests or len(devices) + (not is_stateful(self.host.model))
         in_flight = self.create_requests(models, n_requests, window)
         compile_s = perf_counter() - start_s
-        # Requests that run at the same time must not overwrite each other's outputs.
         in_flight.check(self.tolerance)
         memory_bytes = tuple(self.problem.memory_bytes(assignment).tolist())
         held_bytes = find_held()
@@ -121,19 +104,12 @@ class ThroughputCompiler:
         )
         return CompiledPlacement(in_flight, compilation)
 
-    def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
-        """Cut the model into the submodels of a placement, on devices with these settings."""
-        units, alias = self.problem.units, self.host.alias
-        return HeteroPartition.from_assignment(
-            units.graph, assignment[units.of_operator], specs, alias
-        )
-
     def compile_models(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], partition: HeteroPartition
     ) -> Sequence[Compiled]:
         """Compile each model of a union, or the only one.
 
-        By HETERO, or in stages where several submodels share a device that states its threads.
+        HETERO compiles them, or stages if several submodels share a device that states its threads.
         """
         host, units = self.host, self.problem.units
         host.beat("compiling")
@@ -145,7 +121,7 @@ class ThroughputCompiler:
         return compile_members(host.core, host.model, units.graph, partition)
 
     def create_requests(self, models: Sequence[Compiled], requests: int, window: int) -> InFlight:
-        """Create the requests of each model, as many as are in flight times its rate."""
+        """Create the requests of each model: ``requests`` times its rate."""
         graph, model = self.problem.units.graph, self.host.model
         members = graph.models or (Member(graph.model),)
         lanes: list[Lane] = []
@@ -165,7 +141,7 @@ class ThroughputCompiler:
         return InFlight(members, lanes, requests, window, n_samples, n_compared)
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:
-        """The streams of a device alone, and the requests, as many or twice as many."""
+        """The best numbers of streams and of requests, one or two per stream, of a device alone."""
         if device in self.best:
             return self.best[device]
         assignment = self.problem.single(device)
@@ -174,7 +150,8 @@ class ThroughputCompiler:
             specs = list(self.problem.devices)
             specs[device] = specs[device].with_streams(streams)
             try:
-                models = self.compile_models(assignment, specs, self.divide(assignment, specs))
+                partition = self.host.divide(assignment, specs)
+                models = self.compile_models(assignment, specs, partition)
             except CompileError:
                 if not options:
                     raise
@@ -190,7 +167,7 @@ class ThroughputCompiler:
 
 
 def list_streams(spec: DeviceSpec) -> list[int]:
-    """List the numbers of streams to time on a device: powers of two, or the stated number."""
+    """Numbers of streams to time on a device: powers of two and the maximum, or the stated one."""
     if "NUM_STREAMS" in spec.properties:
         return [spec.streams]
     maximum = MAX_STREAMS.get(spec.kind, spec.threads or usable_cores())

@@ -1,4 +1,4 @@
-"""The worker: it compiles placements with OpenVINO HETERO and times them against one device."""
+"""The worker compiles placements with OpenVINO HETERO and times them against one device."""
 
 from __future__ import annotations
 
@@ -46,24 +46,10 @@ FINAL_WARMUP = 3
 class Worker:
     """Compiles and times placements of one model, in this process.
 
-    Every placement, the single-device reference included, is compiled by HETERO with the same
-    settings and run with the same inputs by one synchronous request. A run is the request of the
-    problem's graph, and outputs are compared after each of its inferences. With objective
-    ``"throughput"`` several requests are in flight; see ``throughput``.
-
-    What it can be asked is documented where it is asked, by the same names of ``MeasuredBackend``.
-
-    Args:
-        core: Where the devices are registered.
-        model: The model.
-        problem: Its units and devices.
-        alias: Whether devices get alias names.
-        reporter: Receives every step.
-        tolerance: See ``MeasuredEnv``.
-
-    Attributes:
-        host: The model with its inputs.
-        protocol: How often things run, of the present question.
+    All placements have the same settings and inputs, and run by one synchronous request. A run is
+    ``Request``, the request of the problem's graph. With objective ``"throughput"`` several are in
+    flight; see ``throughput``. ``MeasuredBackend`` documents its questions, which have the same
+    names here.
     """
 
     def __init__(
@@ -81,7 +67,7 @@ class Worker:
         self.problem, self.protocol = problem, TimingProtocol()
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_arms: dict[str, Arm] = {}
-        # A circle would keep what is compiled on devices until Python collects its garbage.
+        # A reference cycle would keep compiled models until Python collects garbage.
         itself = proxy(self)
         self.reference_outputs = ReferenceOutputs(
             self.host,
@@ -93,24 +79,14 @@ class Worker:
         register(core, problem.devices)
 
     def __getstate__(self) -> Any:
-        """Refuse to pickle: OpenVINO runs in this process.
-
-        Raises:
-            UserError: Always.
-        """
+        """Refuse to pickle: OpenVINO runs in this process."""
         raise UserError(
             "an environment made with isolate=False measures in this process and cannot be "
             "pickled: make it with isolate=True, or in the other process"
         )
 
     def ask(self, question: str, protocol: TimingProtocol, *arguments: Any) -> Any:
-        """The value of a property, or what a method returns, while nothing else measures.
-
-        Raises:
-            EngineError: This process is a fork of the one that made the worker; or the engine
-                failed.
-            UserError: See ``EngineProcess.ask``.
-        """
+        """The value of a property, or the result of a method, while nothing else measures."""
         with self.lock():
             self.protocol = protocol
             attribute = getattr(self, question)
@@ -118,11 +94,7 @@ class Worker:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The measurement lock.
-
-        Raises:
-            EngineError: This process is a fork of the one that made the worker.
-        """
+        """The measurement lock, unless this process is a fork of the one that made the worker."""
         if os.getpid() != self.owner:
             raise EngineError(
                 f"this process was forked from {self.owner}, which made the environment, and "
@@ -135,13 +107,13 @@ class Worker:
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         self.check_reference()  # compiled first: compile_s is the candidate's alone
         with classified_failures():
-            # The reference needs no second copy: its speed-up over itself is 1 by definition.
+            # No second copy of the reference: its speed-up is 1 by definition.
             is_reference = np.array_equal(assignment, self.reference_placement)
             candidate = self.reference if is_reference else self.compile_and_check(assignment)
             return self.time_candidate(candidate, rival)
 
     def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
-        """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
+        """Time a compiled placement alongside the reference."""
         start_s, race, noise_goal = perf_counter(), Race(2), self.protocol.noise
         race.run(
             [self.reference_arm, *self.warm_up([candidate], self.protocol.warmup)],
@@ -152,14 +124,10 @@ class Worker:
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """A race over several compilations; the first is the others' reference.
+        """Race placements over several compilations; the first is the reference of the others.
 
-        Each round compiles every placement that is still in the race. One that is clearly slower
-        than the fastest drops out; the race ends when the noise of the others allows a verdict, or
-        where compiling takes so long that ``final_s`` are over.
-
-        Raises:
-            EngineError: One of them does not run; finalists are placements that did.
+        Each round compiles every live placement. Placements that are clearly slower than the
+        fastest drop out. The race ends when noise allows a verdict, or after ``final_s``.
         """
         race, protocol = Race(len(assignments)), self.protocol
         compiled: list[list[Compilation]] = [[] for _ in assignments]
@@ -184,12 +152,12 @@ class Worker:
     def summarize_race(
         self, race: Race, compiled: Sequence[list[Compilation]]
     ) -> list[Measurement]:
-        """The measurement of each placement by the rounds until now."""
+        """The measurement of each placement by the rounds so far."""
         measurements = [
             summarize(join_rounds(rounds), race, arm, self.problem)
             for arm, rounds in enumerate(compiled)
         ]
-        # Each has the warning that it would have as the first of a session.
+        # A new session each, so that warnings do not depend on the others.
         return [Session().keep(check_values(measurement)) for measurement in measurements]
 
     def run_round(
@@ -199,9 +167,8 @@ class Worker:
         compiled: Sequence[list[Compilation]],
         report: Callable[[float], object],
     ) -> None:
-        """Compile and time the placements that are still in a race, and release them afterwards.
+        """Compile and time the live placements, every other round in reverse order.
 
-        Every other round compiles, checks and warms up in reverse order, which favours none.
         After each compilation ``report`` gets the part of the round that is done.
         """
         step = -1 if len(race.compilations) % 2 else 1
@@ -211,7 +178,7 @@ class Worker:
             candidates.append(candidate)
             report(len(candidates) / (len(order) + 1))
         for arm, candidate in zip(order, candidates, strict=True):
-            # The reference needs no second copy for its outputs.
+            # No second copy of the reference for its outputs.
             if np.array_equal(assignments[arm], self.reference_placement):
                 self.references.setdefault(self.objective, candidate)
             self.reference_outputs.check(candidate.outputs(), assignments[arm])
@@ -221,7 +188,7 @@ class Worker:
             compiled[arm].append(candidate.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement], max_runs: int) -> list[Arm]:
-        """Warm placements up one after another; returns what takes a sample of each."""
+        """Warm placements up one after another; returns what samples each."""
         arms = [warm_up(candidate.run, max_runs) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
@@ -229,25 +196,16 @@ class Worker:
         return [timer or arm for timer, arm in zip(timers, arms, strict=True)]
 
     def compile_all(self, assignments: Sequence[IntArray]) -> Iterator[CompiledPlacement]:
-        """Compile placements on CPUs at the same time: OpenVINO takes one core for each.
-
-        On other devices one after another, as what a placement holds is the difference to what was
-        held before; so with several requests in flight, whose compilation includes measurements.
-        """
-        together = self.protocol.goal.serial and all(d.host for d in self.problem.devices)
-        if not together:
+        """Compile placements, on CPUs at the same time: OpenVINO takes one core for each."""
+        # Other devices report memory before and after; compiling for throughput takes measurements.
+        if not self.protocol.goal.serial or not all(d.host for d in self.problem.devices):
             yield from map(self.compile, assignments)
             return
         with ThreadPoolExecutor(usable_cores()) as pool:
             yield from pool.map(self.compile, assignments)
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile, run once and compare the outputs with those of the reference device.
-
-        Raises:
-            EngineError: OpenVINO refused, failed, or computed something else.
-            UserError: The reference device computes the model wrong.
-        """
+        """Compile, run once and compare the outputs with those of the reference device."""
         candidate = self.compile(assignment)
         self.reference_outputs.check(candidate.outputs(), assignment)
         return candidate
@@ -269,7 +227,7 @@ class Worker:
             )
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement as the objective runs it, set the inputs and run it once."""
+        """Compile a placement for the objective, set the inputs and run it once."""
         if self.protocol.goal.serial:
             return compile_candidate(self.host, assignment)
         return self.in_flight.compile(assignment, self.protocol.requests, self.protocol.window)
@@ -292,7 +250,6 @@ class Worker:
 
     @cached_property
     def in_flight(self) -> ThroughputCompiler:
-        """The compiler of placements that run with several requests in flight."""
         from placement_gym.backends.measured.throughput import ThroughputCompiler
 
         return ThroughputCompiler(self.host, self.tolerance)
@@ -304,14 +261,14 @@ class Worker:
 
     @property
     def reference(self) -> CompiledPlacement:
-        """The reference device alone, compiled once for each objective and kept."""
+        """The reference device alone, compiled once for each objective."""
         if self.objective not in self.references:
             self.references[self.objective] = self.compile(self.reference_placement)
         return self.references[self.objective]
 
     @property
     def reference_arm(self) -> Arm:
-        """Times a sample of the reference, which is warmed up once for each objective."""
+        """Samples the reference, which is warmed up once for each objective."""
         if self.objective not in self.reference_arms:
             (arm,) = self.warm_up([self.reference], FINAL_WARMUP)
             self.reference_arms[self.objective] = arm
@@ -352,7 +309,7 @@ class Worker:
 
 @contextmanager
 def classified_failures() -> Iterator[None]:
-    """Raise whatever the engine does wrong as one of its failures; errors of the user stay."""
+    """Raise any exception but a user's error as a failure of the engine."""
     try:
         yield
     except UserError:

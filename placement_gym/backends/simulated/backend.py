@@ -24,7 +24,7 @@ from placement_gym.schedules import Simulator, check_limits, count_bytes, held_b
 from placement_gym.workloads import objective_of
 
 NORMAL_QUANTILE = 1.96
-"""Quantile of the normal distribution for the half-width of a 95 % interval."""
+"""Half-width of the 95 % interval of a normal distribution, in standard deviations."""
 
 
 class SimulatedBackend:
@@ -32,10 +32,10 @@ class SimulatedBackend:
 
     Args:
         problem: Units and devices.
-        costs: Costs of the units' operators on the same devices.
-        semantics: What the latency means; None takes HETERO's serial schedule.
-        noise: Standard deviation of the logarithm of an evaluated latency; single devices and
-            re-measurements are exact.
+        costs: Costs of their operators on the devices.
+        semantics: Definition of the latency; None takes HETERO's serial schedule.
+        noise: Standard deviation of the logarithm of latencies; single devices and re-measurements
+            are exact.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class SimulatedBackend:
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``; the largest load is the time between two results."""
+        """See ``Backend.objective``; schedule ``"load"`` simulates throughput."""
         return objective_of(self.semantics.schedule).name
 
     @property
     def limits_weights(self) -> bool:
-        return self.has_hard_limits and self.semantics.memory in ("static", "lifetime")
+        return self.semantics.limits_weights and self.problem.limited
 
     @property
     def rough_costs(self) -> CostTable:
@@ -90,16 +90,16 @@ class SimulatedBackend:
         return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
     def check_limits(self, placement: UInt8) -> tuple[IntArray, str, float]:
-        """(n_devices,) bytes of a placement; and what ``schedules.check_limits`` finds."""
+        """(n_devices,) bytes of a placement, and the result of ``schedules.check_limits``."""
         used = self.memory_bytes(placement)
         return used, *check_limits(self.problem, self.simulator, placement, used)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """By the memory that the semantics count; see ``Backend.infeasibility``."""
+        """See ``Backend.infeasibility``; the semantics define what memory counts."""
         return self.check_limits(self.check_and_convert(assignment))[1]
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        """By the memory that the semantics count; see ``Backend.excess_shares``."""
+        """See ``Backend.excess_shares``; the semantics define what memory counts."""
         if not self.has_hard_limits:
             return np.zeros(len(assignments))
         used = self.memory_bytes_of_batch(self.check_and_convert(assignments))
@@ -107,13 +107,13 @@ class SimulatedBackend:
 
     @property
     def has_hard_limits(self) -> bool:
-        """True if bytes of any kind that exceed a device's limit make a placement infeasible."""
+        """True if a placement that exceeds a memory limit is infeasible."""
         axes = self.semantics
         is_hard = axes.memory != "off" and axes.memory_penalty_ms_per_gb is None
         return is_hard and self.problem.limited
 
     def memory_bytes_of_batch(self, placements: UInt8) -> FloatArray:
-        """(k, n_devices) bytes that the semantics count."""
+        """(k, n_devices) bytes by ``Semantics.memory``."""
         n_devices = len(self.problem.devices)
         if self.semantics.memory == "static":
             return held_bytes(placements, self.problem.unit_bytes, n_devices)
@@ -129,7 +129,7 @@ class SimulatedBackend:
     def evaluate_exactly(
         self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0
     ) -> Measurement:
-        """Measure a placement that holds ``used`` bytes, without limits and noise."""
+        """Evaluate a placement that holds ``used`` bytes, without limits and noise."""
         exact_ms, submodels = self.simulator.latency_and_submodels(placement)
         latency_ms, n_submodels = exact_ms + penalty_ms, sum(submodels.tolist())
         n_transfers, transfer_bytes = self.simulator.traffic(placement)
@@ -153,7 +153,7 @@ class SimulatedBackend:
         return Batch(self.reference_ms / latency_ms, feasible, np.zeros_like(feasible))
 
     def check_and_convert(self, assignments: IntArray) -> UInt8:
-        """Check and convert one (n_units,) or (k, n_units) assignments for the kernels."""
+        """Check (n_units,) or (k, n_units) assignments and convert them for the kernels."""
         self.problem.check(assignments)
         return uint8(assignments)
 
@@ -182,7 +182,7 @@ class SimulatedBackend:
         return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Exact, relative to the first assignment; see ``Backend.remeasure``."""
+        """Evaluate without noise; see ``Backend.remeasure``."""
         exact = []
         for placement in map(self.check_and_convert, assignments):
             used, _, penalty_ms = self.check_limits(placement)
@@ -190,7 +190,7 @@ class SimulatedBackend:
         return [replace(result, reference_ms=exact[0].latency_ms) for result in exact]
 
     def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
-        """Latency, and (n_operators,) start and finish of each operator, in ms; limits ignored."""
+        """Latency, and (n_operators,) start and finish of operators, in ms; limits ignored."""
         return self.simulator.schedule(self.check_and_convert(assignment))
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
@@ -201,13 +201,13 @@ class SimulatedBackend:
 
     @cached_property
     def operators_by_unit(self) -> tuple[IntArray, IntArray]:
-        """(n_operators,) operators sorted by unit, and (n_units,) where those of each begin."""
+        """(n_operators,) operators sorted by unit, and (n_units,) the position of each first."""
         unit = self.problem.units.of_operator
         order = np.argsort(unit, kind="stable")
         return order, np.searchsorted(unit[order], np.arange(self.problem.n_units))
 
     def cost_table(self) -> CostTable:
-        """The table that it simulates with; see ``Backend.cost_table``."""
+        """``costs``; see ``Backend.cost_table``."""
         return self.costs
 
     def own_choice(self, plugin: str) -> IntArray:
@@ -222,7 +222,7 @@ class SimulatedBackend:
         )
 
     def check_times(self) -> None:
-        """Raise ``UserError`` if a placement could take no time, of which there is no speed-up."""
+        """Raise ``UserError`` if a placement could take no time: its speed-up is undefined."""
         if self.reference_ms < MIN_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(
@@ -241,6 +241,6 @@ class SimulatedBackend:
 
 
 def uint8(assignment: IntArray) -> UInt8:
-    """Convert to the form that kernels read: contiguous and writable, else they are recompiled."""
+    """Convert to what kernels are compiled for: a contiguous and writable array."""
     placement = np.ascontiguousarray(assignment, dtype=np.uint8)
     return placement if placement.flags.writeable else placement.copy()

@@ -1,4 +1,4 @@
-"""Building a simulated problem from a model: units, devices, costs and default schedule."""
+"""Construction of a simulated problem from a model: units, devices, costs, default schedule."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def build_free_problem(
 
 
 def check_work(units: Units, table: CostTable) -> None:
-    """Raise ``UserError`` if a model computes nothing: all devices would take no time."""
+    """Raise ``UserError`` if no operator of a model takes any time."""
     if not table.unit_ms(units).any():
         raise UserError(
             f"{units.graph.model!r} has nothing to place: none of its operators takes any time"
@@ -70,18 +70,18 @@ def check_work(units: Units, table: CostTable) -> None:
 
 
 def default_schedule(model: object) -> str:
-    """The preset that a simulated environment of this model takes if none is named."""
+    """The default preset of a simulated environment of this model."""
     return "list" if is_workload(model) else "serial"
 
 
 def is_workload(model: object) -> bool:
-    """Return whether a model argument is a graph with its costs, or the file of one."""
+    """Return whether a model argument is a graph with its costs, or a file of one."""
     named = isinstance(model, (str, Path)) and Path(model).suffix == ".json"
     return named or isinstance(model, JsonFile)
 
 
 def check_no_sizes(spec: ModelSpec) -> None:
-    """Raise ``UserError`` if a graph without a model is given shapes, inputs or a scenario."""
+    """Raise ``UserError`` if shapes, inputs or a scenario are given for a graph alone."""
     given = [name for name in ("shapes", "inputs", "scenario") if name in spec.to_json()]
     if given:
         raise UserError(
@@ -104,7 +104,7 @@ def build_units(spec: ModelSpec) -> Units:
 
 
 def group_model(spec: ModelSpec) -> Units:
-    """Group the operators of a model that OpenVINO reads, once for environments of the same."""
+    """Group the operators of a model that OpenVINO reads, once for all its environments."""
     if spec.in_memory or spec.inputs is not None or spec.extension:
         return read_and_group(spec)
     names = spec.model if isinstance(spec.model, tuple) else (spec.model,)
@@ -112,19 +112,19 @@ def group_model(spec: ModelSpec) -> Units:
 
 
 def state_of_file(path: Path) -> tuple[int, ...]:
-    """Times of change and sizes of a model's files; empty for a built-in model."""
+    """Times of modification and sizes of a model's files; empty for a built-in model."""
     states = [file.stat() for file in (path, path.with_suffix(".bin")) if file.is_file()]
     return tuple(number for state in states for number in (state.st_mtime_ns, state.st_size))
 
 
 @lru_cache(KEPT_MODELS)
 def group_once(spec: ModelSpec, files: tuple[tuple[int, ...], ...]) -> Units:
-    """As ``read_and_group``, or what it returned for the same specification and files."""
+    """``read_and_group``, cached by specification and state of the files."""
     return read_and_group(spec)
 
 
 def read_and_group(spec: ModelSpec) -> Units:
-    """Read a model and group its operators; OpenVINO may have to compile or run it for that."""
+    """Read a model and group its operators; OpenVINO may have to compile or run it."""
     if not spec.fused:
         graph = extract_spec(spec.load(), spec)
         if not graph.found:
@@ -137,7 +137,7 @@ def read_and_group(spec: ModelSpec) -> Units:
 def load_workload_parts(
     spec: ModelSpec, devices: DevicesArgument, costs: str | Path | CostTable | None
 ) -> tuple[Units, tuple[DeviceSpec, ...], CostTable]:
-    """Load the units of a graph with its costs, its devices and the costs on these."""
+    """Load a graph with its costs: its units, devices and costs on them."""
     from placement_gym.problem.costs import load_workload
 
     check_no_sizes(spec)
@@ -152,7 +152,7 @@ def load_workload_parts(
 
 
 def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
-    """Build the simulated twin of this machine's devices from their profile."""
+    """Build the problem of this machine's devices from their profile."""
     from placement_gym.backends.measured import build_measured_backend
 
     backend = build_measured_backend(spec, resolve_devices(devices, "measured"))
@@ -160,7 +160,7 @@ def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> Simulat
 
 
 def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:
-    """Make the problem whose support and memory are those of the table."""
+    """Make the problem with the support and memory of a cost table."""
     return Problem(units, devices, table.units_supported(units), table.memory_bytes)
 
 
@@ -170,11 +170,7 @@ def load_costs(
     units: Units,
     devices: tuple[DeviceSpec, ...],
 ) -> CostTable:
-    """Load a cost table of these units and devices from a file, unless it is one.
-
-    Raises:
-        UserError: The file does not exist, or is not a valid cost table of them.
-    """
+    """Load a cost table, unless it is one, and check it for these units and devices."""
     if not isinstance(costs, CostTable) and not is_path(costs):
         raise UserError(
             f"costs must be one of {', '.join(names)}, a CostTable or its file, and "

@@ -1,4 +1,4 @@
-"""The simulated backend where actions also decide priority and fusion."""
+"""The simulated backend for actions that also decide priority and fusion."""
 
 from __future__ import annotations
 
@@ -29,13 +29,10 @@ from placement_gym.schedules import (
 
 
 class JointSimulator(Simulator):
-    """An event schedule in which devices choose by level, and of fused operators.
+    """An event schedule with priority levels and fused operators.
 
-    Args:
-        plain: The simulator of placements alone.
-        by_level: Whether a free device starts the ready operator of the highest level, of equal
-            ones the first in topological order. Otherwise order is that of the semantics.
-        fusion: Fuses operators; None if that is not decided.
+    With ``by_level`` a free device starts the ready operator of the highest level, among equal ones
+    the first in topological order. Otherwise the semantics define the order.
     """
 
     choices: Choices
@@ -45,7 +42,7 @@ class JointSimulator(Simulator):
         self.by_level, self.fusion = by_level, fusion
 
     def choosing(self, choices: Choices) -> JointSimulator:
-        """The same simulator, under one row's levels and fused edges."""
+        """The same simulator with the levels and fused edges of one row."""
         simulator = copy(self)
         simulator.choices = choices
         return simulator
@@ -72,14 +69,14 @@ class JointSimulator(Simulator):
         return (latency, start, finish) if group is None else (latency, start[group], finish[group])
 
     def order_of_operators(self) -> FloatArray:
-        """(n_operators,) a free device starts the ready operator of minimum value; (0,) in turn."""
+        """(n_operators,) preference, of which the minimum starts first; (0,) in fifo order."""
         if self.by_level:
             return -self.choices.priority[self.program.unit].astype(np.float64)
         return self.preference
 
 
 def lowest_of_groups(preference: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
-    """(n_groups,) the minimum over each group's operators; (0,) in fifo order."""
+    """(n_groups,) minimum over the operators of each group; (0,) in fifo order."""
     if not len(preference):
         return preference
     lowest = np.full(n_groups, np.inf)
@@ -88,10 +85,10 @@ def lowest_of_groups(preference: FloatArray, group: IntArray, n_groups: int) -> 
 
 
 class JointBackend(BackendWrapper):
-    """Evaluates rows of decisions under an event schedule; a placement alone has level 0, unfused.
+    """Evaluates rows of decisions; a placement alone has level 0 and nothing fused.
 
     Raises:
-        UserError: Schedule, costs or memory do not allow these decisions.
+        UserError: The schedule or the memory model does not allow these decisions.
     """
 
     inner: SimulatedBackend
@@ -115,7 +112,7 @@ class JointBackend(BackendWrapper):
         return self.inner.noise
 
     def bind(self, row: IntArray) -> tuple[SimulatedBackend, IntArray]:
-        """A backend under the levels and fused edges of a row, and its placement."""
+        """A backend with the levels and fused edges of a row, and the placement of the row."""
         choices = self.layout.split(row)
         bound = copy(self.inner)
         bound.simulator = self.simulator.choosing(choices)
@@ -159,7 +156,7 @@ class JointBackend(BackendWrapper):
 
 
 def check_semantics(backend: SimulatedBackend, layout: ActionLayout) -> None:
-    """Raise ``UserError`` if the schedule or the memory model does not go with the decisions."""
+    """Raise ``UserError`` if the schedule or the memory model does not allow the decisions."""
     axes = backend.semantics
     if axes.schedule != "event":
         raise UserError(
@@ -177,12 +174,12 @@ class Fusion:
     """Fuses edges between units of one problem; edges within a unit are not fused."""
 
     def __init__(self, units: Units, program: Program, costs: FusionCosts) -> None:
-        # Tensors of the graph in the order of the program, with all of their readers.
+        # Tensors in the order of the program, with all readers.
         graph, self.program = units.graph, program
         tensors = graph.movable[np.argsort(graph.movable_tensors.source, kind="stable")]
         self.n_readers = np.diff(graph.tensors.offsets)[tensors].astype(np.int32)
         self.costs = costs._replace(tensor_ms=np.ascontiguousarray(costs.tensor_ms[tensors]))
-        # The edge of the units' graph that each reading is on, or -1 within a unit.
+        # The edge between units that each reading is on, or -1 within a unit.
         self.readings = Readings.from_program(program)
         reader = np.repeat(np.arange(len(program.unit)), np.diff(self.readings.first))
         ends = program.unit[self.readings.producer], program.unit[reader]
@@ -194,20 +191,16 @@ class Fusion:
 
     @cached_property
     def tensor_of_reading(self) -> UInt32:
-        """(n_readings,) tensor of each of the program's readings."""
+        """(n_readings,) tensor of each reading of the program."""
         n_readers = np.diff(self.program.first_reader).astype(np.int64)
         return uint32(np.repeat(np.arange(len(n_readers)), n_readers))
 
     def fuse(self, place: UInt8, fused_edges: UInt8) -> tuple[Program, UInt8, IntArray]:
-        """Fuse along the chosen edges where that is possible, see ``group_operators``.
-
-        Args:
-            place: (n_operators,) devices.
-            fused_edges: (n_edges,) uint8.
+        """Fuse along (n_edges,) chosen edges where ``group_operators`` allows it.
 
         Returns:
-            A program whose operators and units are the groups, the (n_groups,) device of each, and
-            the (n_operators,) group of each operator.
+            A program with the groups as operators and units, their (n_groups,) devices, and the
+            (n_operators,) group of each operator.
         """
         fixed = place, self.edge, fused_edges
         group = group_operators(self.readings, *fixed)
@@ -221,13 +214,13 @@ class Fusion:
         return self.contract(group, count, ms), home, group
 
     def contract(self, group: IntArray, count: int, ms: FloatArray) -> Program:
-        """The program of groups; tensors that all stay inside of one are gone."""
+        """The program of the groups, without tensors inside of a group."""
         program = self.program
-        # Readings between groups, sorted by the group that makes the tensor.
+        # Readings between groups, sorted by the group of the source.
         maker, reader = group[program.source[self.tensor_of_reading]], group[program.readers]
         outer_edges = np.flatnonzero(maker != reader)
         outer_edges = outer_edges[np.argsort(maker[outer_edges], kind="stable")]
-        # A tensor is where consecutive readings of one begin.
+        # The first of consecutive readings of the same tensor.
         sequence = self.tensor_of_reading[outer_edges].astype(np.int64)
         begins = np.flatnonzero(np.diff(sequence, prepend=-1))
         tensor = sequence[begins]

@@ -1,4 +1,4 @@
-"""Times of the transfers of a simulated schedule, reconstructed from its operators."""
+"""Transfers of a simulated schedule, reconstructed from the times of its operators."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from placement_gym.schedules import Simulator
 
 @dataclass(frozen=True)
 class Transfers:
-    """Transfers between devices, in the order in which they are queued.
+    """(n_transfers,) columns of the transfers between devices, in the order of their queues.
 
     Attributes:
-        operator: (n_transfers,) operator that makes the tensor.
-        source: (n_transfers,) its device.
-        target: (n_transfers,) destination.
-        start_ms: (n_transfers,) start.
-        finish_ms: (n_transfers,) finish.
-        size_bytes: (n_transfers,) size of the tensor.
+        operator: Operator that makes the tensor.
+        source: Device of the operator.
+        target: Device that receives the tensor.
+        start_ms: Start of the transfer.
+        finish_ms: End of the transfer.
+        size_bytes: Size of the tensor.
     """
 
     operator: IntArray
@@ -38,20 +38,20 @@ class Transfers:
 def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArray) -> Transfers:
     """Reconstruct the transfers of a schedule.
 
-    Each channel takes transfers in the order in which their operators finish; under ``"list"`` in
-    the order of the list. Under ``"calls"`` transfers are part of the calls, and there are none.
+    Each channel takes transfers in the order in which operators finish, or in that of the list for
+    ``"list"``. Schedule ``"calls"`` has none: calls include their transfers.
 
     Args:
-        simulator: Simulated the schedule.
+        simulator: The simulator of the schedule.
         placement: (n_units,) uint8.
-        finish: (n_operators,) finish of each operator in ms, as ``Simulator.schedule`` returns it.
+        finish: (n_operators,) finish in ms, from ``Simulator.schedule``.
     """
     axes, program = simulator.semantics, simulator.program
-    if axes.schedule == "calls":
-        return make_transfers([])
     place = placement[program.unit].tolist()
     order, gap_ms = np.arange(len(place)), axes.link_gap_ms
-    if axes.schedule == "event":
+    if axes.schedule == "calls":
+        order = order[:0]
+    elif axes.schedule == "event":
         order = np.lexsort((place, finish))
     elif axes.schedule == "list":
         order = simulator.sequence.astype(np.int64)
@@ -70,11 +70,14 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
                     free[channel] = start + ms + gap_ms
                 size = int(simulator.tensor_bytes[tensor])
                 rows += [(operator, here, there, start, start + ms, size) for there in targets]
-    return make_transfers(rows)
+    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
+    integers = np.array([*columns[:3], columns[5]], dtype=np.int64)
+    start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
+    return Transfers(integers[0], integers[1], integers[2], start_ms, finish_ms, integers[3])
 
 
 def find_channels(simulator: Simulator, here: int, targets: list[int]) -> list[int]:
-    """The channels that a transfer occupies one after another; a serial schedule has one."""
+    """The channels that a transfer occupies in turn; a serial schedule has a single one."""
     axes, channels = simulator.semantics, simulator.channels
     if axes.schedule not in ("event", "list"):
         return [0]
@@ -92,11 +95,3 @@ def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]
     if transfer == "output":
         return [distinct] if distinct else []
     return [[place] for place in distinct]
-
-
-def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
-    """Make the columns of ``Transfers`` from its rows."""
-    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
-    operator, source, target, size_bytes = np.array([*columns[:3], columns[5]], dtype=np.int64)
-    start_ms, finish_ms = np.array(columns[3:5], dtype=np.float64)
-    return Transfers(operator, source, target, start_ms, finish_ms, size_bytes)

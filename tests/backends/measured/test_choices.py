@@ -261,7 +261,7 @@ def test_what_a_choice_reads_is_known_in_types_that_numpy_lacks() -> None:
     model = ov.Model([ops.result(ops.greater(x, half))], [x], "model")
     (choice,) = ChoosingModel(model).choices
     known = list_known(model, [make_tensor(np.array([0.25, 0.75]), ov.Type.bf16)], [choice])
-    read = [known[port].tolist() for port in choice.sources]
+    read = [known[port].tolist() for port in choice.sources.values()]
     assert read == [[0.25, 0.75], 0.5]
 
 
