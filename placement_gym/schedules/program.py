@@ -1,4 +1,4 @@
-"""A graph, its costs, channels and ranks as flat arrays, which the kernels read."""
+"""A graph, its costs, channels and ranks as flat arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from placement_gym.graph import OpGraph, Tensors, Units, label_components
 from placement_gym.problem.costs import CostTable
 
 DEST, EDGE, OUTPUT = 0, 1, 2
-"""How often a tensor moves, see ``Semantics.transfer``."""
+"""How often a tensor moves; see ``Semantics.transfer``."""
 NOTHING = -1
 
 
 class Program(NamedTuple):
     """Operators in topological order; the tensors of one operator are adjacent.
 
-    Only tensors that placements can move are included; Constants, Parameters and Results follow
-    their neighbour and wait for nothing. Indices are unsigned, which avoids numba's check for
-    negative ones.
+    Only tensors that placements can move are included: Constants, Parameters and Results follow
+    their neighbour and wait for nothing. Unsigned indices spare numba's check for negative ones.
 
     Attributes:
         unit: (n_operators,) uint32, the unit of each operator.
@@ -46,7 +45,7 @@ class Program(NamedTuple):
 
     @classmethod
     def from_units(cls, units: Units, costs: CostTable) -> Program:
-        """Make the program of a graph's operators under their costs."""
+        """The program of a graph's operators under their costs."""
         graph = units.graph
         tensors, n = graph.movable_tensors, len(graph)
         order = np.argsort(tensors.source, kind="stable")
@@ -91,8 +90,8 @@ class Flow(NamedTuple):
     """The edges that determine submodels: those between operators that do not follow.
 
     Attributes:
-        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; if
-            there are none, the first operator of each connected part.
+        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; without
+            any, the first operator of each connected part.
         first: (n_operators + 1,) uint32, where each operator's producers begin.
         producers: (n_edges,) uint32.
         first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
@@ -112,7 +111,10 @@ class Flow(NamedTuple):
         real = ~(follows[source] | follows[target])
         source, target = source[real], target[real]
         order = np.argsort(target, kind="stable")
-        leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
+        leaders = np.flatnonzero(~follows)
+        if not len(leaders):
+            part = label_components(graph.edge_index, len(graph))
+            leaders = np.unique(part, return_index=True)[1]
         readers = [reader for parameter in graph.inputs for reader in parameter]
         return cls(
             leaders=uint32(leaders),
@@ -123,19 +125,12 @@ class Flow(NamedTuple):
         )
 
 
-def first_operators(graph: OpGraph) -> IntArray:
-    """The first operator of every connected part of the graph."""
-    part = label_components(graph.edge_index, len(graph))
-    return np.unique(part, return_index=True)[1].astype(np.int64)
-
-
 class Channels(NamedTuple):
     """The channels that a transfer between two devices occupies.
 
     Attributes:
         n: Number of channels.
-        send: (n_devices, n_devices) int32, first channel of the transfer, or -1 if it never
-            waits.
+        send: (n_devices, n_devices) int32, first channel, or -1 if the transfer never waits.
         receive: (n_devices, n_devices) int32, second channel, or -1.
     """
 
@@ -161,14 +156,11 @@ class Channels(NamedTuple):
 
 
 def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> FloatArray:
-    """(n,) HEFT's upward rank: the longest path from each task to an end, at mean costs.
+    """(n,) HEFT's upward rank: the longest path from each task to an end, the task included.
 
-    The task itself is included (Topcuoglu et al. 2002).
-
-    Args:
-        ms: (n, n_devices) times of tasks in topological order, averaged over devices.
-        transfer_ms: (n_tensors, n_devices, n_devices) times, averaged over pairs of devices.
-        tensors: What tasks read from each other.
+    Costs are means over devices (Topcuoglu et al. 2002). ``ms`` is (n, n_devices) of tasks in
+    topological order, ``transfer_ms`` is (n_tensors, n_devices, n_devices), ``tensors`` are what
+    tasks read from each other.
     """
     n_devices = ms.shape[1]
     pairs = max(n_devices * (n_devices - 1), 1)
