@@ -23,17 +23,12 @@ class FusionCosts(NamedTuple):
 
     An operator takes ``launch_ms + max(arithmetic_ms, traffic_ms)``. Fused operators take their
     longest launch, and each the maximum of its arithmetic and its remaining traffic.
-
-    Attributes:
-        launch_ms, arithmetic_ms: (n_operators, n_devices).
-        traffic_ms: (n_operators, n_devices) of weights, outputs and inputs.
-        tensor_ms: (n_tensors, n_devices) to write or to read each of the graph's tensors.
     """
 
-    launch_ms: FloatArray
-    arithmetic_ms: FloatArray
-    traffic_ms: FloatArray
-    tensor_ms: FloatArray
+    launch_ms: FloatArray  # (n_operators, n_devices)
+    arithmetic_ms: FloatArray  # (n_operators, n_devices)
+    traffic_ms: FloatArray  # (n_operators, n_devices) of weights, outputs and inputs
+    tensor_ms: FloatArray  # (n_tensors, n_devices) to write or to read each of the graph's tensors
 
     @classmethod
     def from_graph(

@@ -20,28 +20,17 @@ class Program(NamedTuple):
 
     Only tensors that placements can move are included: Constants, Parameters and Results follow
     their neighbour and wait for nothing. Unsigned indices spare numba's check for negative ones.
-
-    Attributes:
-        unit: (n_operators,) uint32, the unit of each operator.
-        ms: (n_operators, n_devices) float64.
-        first_tensor: (n_operators + 1,) uint32, where each operator's tensors begin.
-        source: (n_tensors,) uint32, the operator that makes the tensor.
-        first_reader: (n_tensors + 1,) uint32, where each tensor's readers begin.
-        readers: (n_readings,) uint32.
-        transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
-        boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        n_inputs: (n_operators,) uint32, number of tensors that each operator reads.
     """
 
-    unit: UInt32
-    ms: FloatArray
-    first_tensor: UInt32
-    source: UInt32
-    first_reader: UInt32
-    readers: UInt32
-    transfer_ms: FloatArray
-    boundary_ms: FloatArray
-    n_inputs: UInt32
+    unit: UInt32  # (n_operators,) unit of each operator
+    ms: FloatArray  # (n_operators, n_devices) times
+    first_tensor: UInt32  # (n_operators + 1,) where each operator's tensors begin
+    source: UInt32  # (n_tensors,) operator that makes the tensor
+    first_reader: UInt32  # (n_tensors + 1,) where each tensor's readers begin
+    readers: UInt32  # (n_readings,) operators
+    transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices), zero on the diagonal
+    boundary_ms: FloatArray  # (n_tensors, n_devices), see ``CostTable.boundary_ms``
+    n_inputs: UInt32  # (n_operators,) number of tensors that each operator reads
 
     @classmethod
     def from_units(cls, units: Units, costs: CostTable) -> Program:
@@ -67,17 +56,11 @@ class Program(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """The tensors that each operator reads, the transpose of ``Program.readers``.
+    """The tensors that each operator reads, the transpose of ``Program.readers``."""
 
-    Attributes:
-        first: (n_operators + 1,) uint32, where each operator's readings begin.
-        tensor: (n_readings,) uint32.
-        producer: (n_readings,) uint32, the operator that makes the tensor.
-    """
-
-    first: UInt32
-    tensor: UInt32
-    producer: UInt32
+    first: UInt32  # (n_operators + 1,) where each operator's readings begin
+    tensor: UInt32  # (n_readings,)
+    producer: UInt32  # (n_readings,) operator that makes the tensor
 
     @classmethod
     def from_program(cls, program: Program) -> Readings:
@@ -87,22 +70,15 @@ class Readings(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The edges that determine submodels: those between operators that do not follow.
+    """The edges that determine submodels: those between operators that do not follow."""
 
-    Attributes:
-        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; without
-            any, the first operator of each connected part.
-        first: (n_operators + 1,) uint32, where each operator's producers begin.
-        producers: (n_edges,) uint32.
-        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
-        input_readers: (n_inputs,) uint32.
-    """
-
+    # (n_leaders,) operators other than Constants, Parameters and Results; without any, the first
+    # operator of each connected part
     leaders: UInt32
-    first: UInt32
-    producers: UInt32
-    first_input: UInt32
-    input_readers: UInt32
+    first: UInt32  # (n_operators + 1,) where each operator's producers begin
+    producers: UInt32  # (n_edges,)
+    first_input: UInt32  # (n_parameters + 1,) where each Parameter's readers begin
+    input_readers: UInt32  # (n_inputs,)
 
     @classmethod
     def from_graph(cls, graph: OpGraph) -> Flow:
@@ -126,17 +102,11 @@ class Flow(NamedTuple):
 
 
 class Channels(NamedTuple):
-    """The channels that a transfer between two devices occupies.
+    """The channels that a transfer between two devices occupies."""
 
-    Attributes:
-        n: Number of channels.
-        send: (n_devices, n_devices) int32, first channel, or -1 if the transfer never waits.
-        receive: (n_devices, n_devices) int32, second channel, or -1.
-    """
-
-    n: int
-    send: Int32
-    receive: Int32
+    n: int  # number of channels
+    send: Int32  # (n_devices, n_devices) first channel, or -1 if the transfer never waits
+    receive: Int32  # (n_devices, n_devices) second channel, or -1
 
     @classmethod
     def from_contention(cls, contention: str, n_devices: int) -> Channels:

@@ -32,14 +32,9 @@ TIMED = {
 
 
 class Simulator:
-    """Computes latencies of placements under a cost table and semantics.
+    """Computes latencies of the operators of placed units under a cost table and semantics.
 
     A placement is a contiguous (n_units,) uint8 array: kernels are recompiled for other types.
-
-    Args:
-        units: What placements place; their operators are scheduled.
-        costs: Costs of the operators.
-        semantics: The meaning of a latency.
     """
 
     def __init__(self, units: Units, costs: CostTable, semantics: Semantics) -> None:
