@@ -60,7 +60,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
         device[begin : begin + count] = here
         left[problem.memory.shared[here]] -= total_bytes[count - 1] if count else 0.0
         begin += count
-    # An expert goes to the first device with room, from its own on.
+    # Experts go to the first device with room, beginning with that of the run they are in.
     for expert in experts:
         expert_bytes = problem.unit_bytes[expert].sum()
         for here in order[order.tolist().index(device[expert[0]]) :]:

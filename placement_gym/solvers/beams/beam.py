@@ -151,8 +151,7 @@ class Beam:
         return layer.take(rows[:width]), float(layer.bound[rows[width]])
 
     def find_latency_ms(self, assignment: IntArray) -> float:
-        """The latency that is bounded: of a list schedule, or of paths and loads; tiny tasks count.
-        """
+        """The latency that the bound limits: of a list schedule, or of paths and loads."""
         if not self.ordered:
             tasks = Tasks.from_operators(self.problem.units, self.costs)
             return longest_path_or_load_ms(tasks, assignment)

@@ -33,9 +33,7 @@ MOST_SPREAD = 4.0
 
 @dataclass(frozen=True)
 class ListPolicy:
-    """A network with a hidden layer of tanh units; its outputs are the means and spreads of a
-    Gaussian.
-    """
+    """A network with one hidden layer (tanh) that outputs means and spreads of a Gaussian."""
 
     shift: list[float]  # (n_statistics,) means of the statistics over the training problems
     scale: list[float]  # (n_statistics,) their standard deviations

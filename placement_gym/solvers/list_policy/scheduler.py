@@ -388,8 +388,7 @@ def convert(
 
 
 def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
-    """(number, ``N_WEIGHTS``) random actions with prices and tastes like those of
-    ``solvers.search``.
+    """(number, ``N_WEIGHTS``) random actions, with prices and tastes as in ``solvers.search``.
 
     Prices span twelve octaves, and seven of ten schedules have tastes.
     """

@@ -41,7 +41,7 @@ WORK = 4_000_000
 """Maximum operators scheduled per evaluation: 20 to 80 ms, and up to 200 ms for sums of about 600
 operators."""
 EARLY = 8
-"""Evaluations over which the work for each grows to that, so the first ones come soon."""
+"""Evaluations over which the work per evaluation grows to ``WORK``, so the first ones come soon."""
 MOVES_PER_UNIT = 50
 """Maximum moves per evaluation and unit: small problems need less than ``WORK``."""
 UPDATED, FEW = 30, 500
@@ -156,9 +156,9 @@ class AnytimeSearch:
         self.proposed = 0
         self.seen: set[str] = set()
         n, kind = len(self.chains.model.unit), self.chains.model.kind
-        self.move_work = n if kind == LIST else max(min(n, UPDATED), (n - FEW) // 2)
-        if kind == SIMULATED:
-            self.move_work = SIMULATED_WORK[0] * n + SIMULATED_WORK[1]
+        per_operator, constant = SIMULATED_WORK
+        work = {LIST: n, SIMULATED: per_operator * n + constant}
+        self.move_work = work.get(kind, max(min(n, UPDATED), (n - FEW) // 2))
 
     def propose(self, end: float = np.inf) -> Iterator[IntArray]:
         """Yield (n_units,) distinct placements, each after some work.
@@ -174,8 +174,10 @@ class AnytimeSearch:
                 break
             if done >= full_work * min((self.proposed + 1) / EARLY + fruitless, 1.0):
                 done, new = 0, self.find_new(state)
-                fruitless = 0 if new is not None else fruitless + 1
-                if new is not None:
+                if new is None:
+                    fruitless += 1
+                else:
+                    fruitless = 0
                     self.proposed += 1
                     yield merge_submodels(self.problem, self.chains.simulator, new)
 
@@ -210,9 +212,7 @@ class AnytimeSearch:
             length *= 2
 
     def propose_simple(self) -> Iterator[IntArray]:
-        """Every device alone, devices filled in order and, for loads, the best contiguous split;
-        repaired.
-        """
+        """Each device alone, devices filled in order and, for loads, the best contiguous split."""
         problem, costs = self.problem, self.chains.simulator.costs
         names = ["fill-in-order", *(["dpl"] if self.chains.model.kind == LOAD else [])]
         named = [*propose_single_devices(problem), *propose_simple(problem, costs, *names)]
@@ -220,9 +220,7 @@ class AnytimeSearch:
         yield from {one.tobytes(): one for one in simple}.values()
 
     def make_feasible(self, places: IntArray) -> IntArray:
-        """(k, n_units) placements with unsupported units, or those that do not fit, moved
-        elsewhere.
-        """
+        """(k, n_units) placements with units moved that are unsupported or do not fit."""
         if not self.chains.limited:
             return np.stack([self.problem.move_unsupported(place) for place in places])
         return repair(self.problem, places, self.lists.prices)

@@ -180,8 +180,7 @@ def choose_interval(
 
 @inlined_part
 def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
-    """Choose the run of a device's units around one in the order, an end of it, or only that one.
-    """
+    """Choose the run of a device's units around one in the order, an end of it, or that one."""
     here, begin, end = place[order[at]], at, at + 1
     forward, backward = (side == 1) | (side == 2), (side == 0) | (side == 2)
     while forward and end < len(order) and place[order[end]] == here:
