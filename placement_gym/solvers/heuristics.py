@@ -58,7 +58,7 @@ def propose_single_devices(problem: Problem) -> Iterator[Named]:
 
 
 def propose_prefixes(problem: Problem, cells: int = MAX_CELLS) -> IntArray:
-    """(k, n_units) every prefix of a grid of cuts, and all units, on every ordered pair of devices."""
+    """(k, n_units) every prefix of a grid of cuts, all units included, on every ordered pair."""
     return place_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem, cells)[1:]])
 
 

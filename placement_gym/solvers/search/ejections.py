@@ -174,7 +174,7 @@ def find_leaving(
 
 @inlined_part
 def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: int) -> int:
-    """Find a unit that fills a limit and has not moved, near a random place; -1 if there is none."""
+    """Find a unit that fills a limit and has not moved, near a random place; -1 if none."""
     order, n_units = layout.order, len(layout.order)
     at, tries = draw(rng, n_units), 0
     while tries < NEAR and not fills(layout, state, g, signed(order[at])):
