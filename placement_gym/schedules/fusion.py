@@ -11,9 +11,8 @@ from placement_gym.base import FloatArray, Int32, UInt8, UserError, kernel
 from placement_gym.graph import OpGraph
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem.costs import CostTable, roofline, time_parts
-from placement_gym.schedules.program import Program, Readings
+from placement_gym.schedules.program import NOTHING, Program, Readings
 
-NOTHING = -1
 KNOWN = ("analytic", "calibrated")
 """Sources of cost tables with the parts that fusion changes."""
 
@@ -34,7 +33,7 @@ class FusionCosts(NamedTuple):
     def from_graph(
         cls, graph: OpGraph, devices: Sequence[DeviceSpec], costs: CostTable
     ) -> FusionCosts:
-        """The parts of a table's times; a ``UserError`` if the table does not have them."""
+        """The parts of a table's times; raises a ``UserError`` if the table does not have them."""
         if costs.source not in KNOWN or graph.phases:
             raise UserError(
                 "fusion needs the analytic costs of a model without state: a table of times does "

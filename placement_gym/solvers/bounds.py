@@ -67,12 +67,10 @@ def lower_bound(
     left_s = time_limit_s - (now_s() - started)
     # A program of so many readings could not be built within the limit.
     many = len(problem.units.graph.movable_tensors.readers) > MAX_READINGS
-    if left_s < 0.0 or many:
+    if left_s < 0.0 or many or (not overlaps and reaches(upper_ms, bound_ms)):
         return Solution(None, bound_ms, proven=False)
     if overlaps:
         solution = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
-    elif reaches(upper_ms, bound_ms):
-        return Solution(None, bound_ms, proven=False)
     else:
         # Without the known load: refuting all smaller ones took longer than finding it.
         solution = max_load(problem, costs, None, bound_ms, left_s)

@@ -20,7 +20,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     """Minimise unit times and transfers on two devices, each tensor sent once per destination.
 
     Exact but for the rounding of costs to 31 bits, by which the bound is lowered. Submodel costs,
-    memory limits and support are ignored. A ``UserError`` if there are not two devices.
+    memory limits and support are ignored. Raises a ``UserError`` unless there are two devices.
     """
     if len(costs.devices) != 2:
         raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")

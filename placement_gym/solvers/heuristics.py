@@ -82,8 +82,8 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
     """(n_units,) devices: each model of a union on the one that minimises the largest load.
 
     No tensor moves, so a device's load is the sum of its models' times in a round. Equal loads are
-    decided by the order of devices. A ``UserError`` if there are too many assignments, or none
-    respects support and memory.
+    decided by the order of devices. Raises a ``UserError`` if there are too many assignments, or
+    none respects support and memory.
     """
     ms, model = time_models(problem, costs)
     n_models, n_devices = ms.shape

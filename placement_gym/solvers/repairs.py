@@ -76,7 +76,8 @@ def repair(
     that lowers the overload.
 
     Feasible placements, so also repaired ones, remain unchanged. One that cannot be repaired gets
-    the least overload found. A ``UserError`` if an assignment is invalid; see ``Problem.check``.
+    the least overload found. Raises a ``UserError`` if an assignment is invalid; see
+    ``Problem.check``.
     """
     problem.check(assignments)
     terms = RepairTerms(

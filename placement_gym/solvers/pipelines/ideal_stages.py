@@ -1,9 +1,9 @@
 """Costs of the difference of two ideals on each kind of device: one stage of a pipeline.
 
-A stage pays for a tensor if it holds a part of its touch set. So of an ideal only the *border*
-matters: the tensors of whose touch set it holds a part. Between two ideals, the stage pays for all
-tensors of both borders, once if both have it, and not if both hold the same part. That includes
-tensors of a backward pass. Tensors of equal touch sets count as one.
+A stage pays for a tensor if it holds a part of its touch set: some nodes, but not all. So of an
+ideal only the *border* matters: the tensors of whose touch set it holds a part. Between two ideals,
+the stage pays for all tensors of both borders, once if both have it, and not if both hold the same
+part. That includes tensors of a backward pass. Tensors of equal touch sets count as one.
 """
 
 from __future__ import annotations

@@ -37,15 +37,25 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_prefixes,
 )
 
+MAX_TIME_RATIO = 1e6
+"""Largest ratio of a time to a load for which loads, as differences of sums of times, are accurate.
+Hand-tuned."""
+FEW_IDEALS = 256
+"""Number of ideals up to which all pairs take less time than finding a cut-off. Hand-tuned."""
+GUESSES = (1.25, 2.0, 4.0)
+"""Cut-offs to try without a known split, relative to the load with divided units. Hand-tuned."""
+BYTES_PER_ENTRY = 32
+"""Memory per tensor of a border while the arrays grow."""
+
 
 def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
     Leaves without work join their neighbour if that is exact: without memory limits, or if the
     split is as good as with leaves that take no memory. Of memory pools only each device's own
-    limit counts. A ``UserError`` if the resulting split does not fit its pools, or none is
-    feasible; its subclass ``TooManyIdealsError`` above ``max_ideals`` ideals,
-    ``PipelineMemoryError`` if the tables need more than ``MAX_BYTES``.
+    limit counts. Raises a ``UserError`` if no split is feasible or the best one does not fit its
+    pools, ``TooManyIdealsError`` above ``max_ideals`` ideals, and ``PipelineMemoryError`` if the
+    tables need more than ``MAX_BYTES``.
     """
     return narrow(SplitSearch(problem, costs, max_ideals), find_exact).device
 
@@ -55,8 +65,8 @@ def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) 
 
     Quadratic in the number of units. With transfers ``BY_CUT`` it is PipeDream's partitioner
     (Narayanan et al. 2019, section 3.1) without replication: a pipeline is as slow as its slowest
-    stage or transfer between two of them. A ``UserError`` if no split along that order is feasible,
-    or the tables need more than ``MAX_BYTES``.
+    stage or transfer between two of them. Raises a ``UserError`` if no split along that order is
+    feasible or the tables need more than ``MAX_BYTES``.
     """
     return narrow(SplitSearch(problem, costs, transfers=transfers), find_linear).device
 
@@ -119,17 +129,6 @@ def find_largest_load_ms(problem: Problem, costs: CostTable, assignment: IntArra
     """The largest load of a device, including its stages and tensors that leave or enter it."""
     simulator = Simulator(problem.units, costs, Semantics("load"))
     return simulator.latency_ms(assignment.astype(np.uint8))
-
-
-MAX_TIME_RATIO = 1e6
-"""Largest ratio of a time to a load for which loads, as differences of sums of times, are accurate.
-Hand-tuned."""
-FEW_IDEALS = 256
-"""Number of ideals up to which all pairs take less time than finding a cut-off. Hand-tuned."""
-GUESSES = (1.25, 2.0, 4.0)
-"""Cut-offs to try without a known split, relative to the load with divided units. Hand-tuned."""
-BYTES_PER_ENTRY = 32
-"""Memory per tensor of a border while the arrays grow."""
 
 
 class Split(NamedTuple):

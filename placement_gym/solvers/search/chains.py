@@ -293,7 +293,7 @@ class Chains:
     def anneal_simulated(
         self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
     ) -> None:
-        """Continue a chain whose moves are simulated from the beginning."""
+        """Continue a chain each of whose moves is simulated from the beginning."""
         hot, cold = heat
         model, layout = self.model, self.layout
         for k in range(n_moves):

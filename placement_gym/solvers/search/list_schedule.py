@@ -30,7 +30,7 @@ def run_until_same(
     finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
     n, n_devices = unit_ms.shape
     for i in range(begin, n):
-        # nothing differs any more: no reader of a change is left, and devices are free when before
+        # nothing differs any more: no reader of a change is left, and devices are free as before
         if i % BLOCK == 0:
             same = i > reach
             for d in range(n_devices):
