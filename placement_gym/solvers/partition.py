@@ -28,7 +28,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
 
     A unit weighs its share of the model's time, averaged over devices; an edge weighs the mean time
     of its transfers, divided among a tensor's readers. Units that their device does not run or hold
-    are repaired. A ``UserError`` without pymetis.
+    are repaired. Raises a ``UserError`` without pymetis.
     """
     try:
         import pymetis
