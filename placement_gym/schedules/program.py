@@ -132,9 +132,7 @@ def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> Fl
     topological order, ``transfer_ms`` is (n_tensors, n_devices, n_devices), ``tensors`` are what
     tasks read from each other.
     """
-    n_devices = ms.shape[1]
-    pairs = max(n_devices * (n_devices - 1), 1)
-    moved: list[float] = (transfer_ms.sum(axis=(1, 2)) / pairs).tolist()
+    moved: list[float] = mean_transfers_ms(transfer_ms).tolist()
     own: list[float] = ms.mean(axis=1).tolist()
     rank, longest = list(own), [0.0] * len(own)
     tensor, reader = tensors.readings()
@@ -147,6 +145,13 @@ def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> Fl
         longest[source] = max(longest[source], moved[what] + rank[target])
         rank[source] = own[source] + longest[source]
     return np.array(rank)
+
+
+def mean_transfers_ms(transfer_ms: FloatArray) -> FloatArray:
+    """(n_tensors,) transfer times, averaged over pairs of devices."""
+    n_devices = transfer_ms.shape[1]
+    means: FloatArray = transfer_ms.sum(axis=(1, 2)) / max(n_devices * (n_devices - 1), 1)
+    return means
 
 
 def uint32(values: IntArray | UInt32) -> UInt32:

@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import mean_transfers_ms
 from placement_gym.solvers.repairs import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 
@@ -37,7 +38,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
 
     tasks = Tasks.from_units(problem.units, costs)
     whole_ms = np.maximum(tasks.ms.sum(axis=0), MIN_MODEL_MS)
-    first, other, link_ms = undirected_links(tasks, len(problem.devices))
+    first, other, link_ms = undirected_links(tasks)
     _, part = pymetis.part_graph(
         len(problem.devices),
         pymetis.CSRAdjacency(first, other),
@@ -50,11 +51,10 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
     return repair(problem, device[None], RepairPrices.from_costs(problem, costs))[0]
 
 
-def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:
+def undirected_links(tasks: Tasks) -> tuple[IntArray, IntArray, FloatArray]:
     """(n_units + 1,) offsets, (n_links,) neighbours and ms of the cuts between units."""
     tensor, maker, reader = tasks.readings
-    pairs = max(n_devices * (n_devices - 1), 1)
-    share_ms = (tasks.transfer_ms.sum(axis=(1, 2)) / pairs)[tensor] / np.bincount(tensor)[tensor]
+    share_ms = mean_transfers_ms(tasks.transfer_ms)[tensor] / np.bincount(tensor)[tensor]
     ends = np.concatenate([maker, reader]), np.concatenate([reader, maker])
     matrix = coo_array((np.tile(share_ms, 2), ends), (len(tasks), len(tasks))).tocsr()
     return matrix.indptr, matrix.indices, matrix.data

@@ -11,7 +11,7 @@ import numpy as np
 
 from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32, kernel
 from placement_gym.problem import Problem
-from placement_gym.schedules import Simulator, uint32
+from placement_gym.schedules import Simulator, mean_transfers_ms, uint32
 from placement_gym.solvers import longest_after_ms
 from placement_gym.solvers.list_policy import is_exact
 
@@ -129,8 +129,7 @@ class Layout(Struct):
         ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
         apart = ends[0] != ends[1]
         own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
-        pairs = max(n_devices * (n_devices - 1), 1)
-        moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
+        moved_ms = mean_transfers_ms(model.transfer_ms)
         shared_ms = (moved_ms / np.diff(model.first_reader))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
         first_link = uint32(np.searchsorted(own[by_own], np.arange(n_units + 1)))
