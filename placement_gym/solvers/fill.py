@@ -25,25 +25,17 @@ MARGIN = 1.2
 
 
 def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> IntArray:
-    """Give each device in turn the next run of units, by weights alone.
+    """Give each device in turn the next run of units, by weights alone; returns (n_units,) devices.
 
-    Accelerators come before hosts, faster devices before slower ones. The last device takes the
-    rest, even beyond its limit. Unsupported units move to the reference device.
+    Accelerators come before hosts, faster devices before slower ones: ``costs`` only sort devices.
+    The last device takes the rest, even beyond its limit. Unsupported units move to the reference
+    device.
 
-    Args:
-        problem: Units, devices, support and limits.
-        costs: Costs of the units' operators, used only to sort the devices.
-        shares: How much of the weights an accelerator takes, never more than it can hold: all that
-            it can (``"full"``), an equal share (``"equal"``), or a share in proportion to its limit
-            (``"limits"``; equal without limits). The last accelerator takes all that it can hold.
-            ``"fit"`` is ``"full"`` without experts, which are recognised by name; whole experts
-            then fill the remaining memory, and the last device takes the others.
-
-    Returns:
-        (n_units,) devices.
-
-    Raises:
-        UserError: ``shares`` is unknown.
+    An accelerator takes as much of the weights as it can hold (``shares="full"``), or at most an
+    equal share (``"equal"``) or one in proportion to its limit (``"limits"``; equal without
+    limits). The last accelerator takes all that it can hold. ``"fit"`` first fills devices without
+    experts, which are recognised by name; whole experts then take the remaining memory, and the
+    last device the others. Raises a ``UserError`` if ``shares`` is unknown.
     """
     check_choice("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])

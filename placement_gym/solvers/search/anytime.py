@@ -121,21 +121,12 @@ def search(
 class AnytimeSearch:
     """Proposes placements that improve with time.
 
-    The first are ``starts`` and simple placements. Others are random blocks, repaired, or built one
-    unit after another with random tastes and prices of memory. Chains of moves start from these,
-    from the best so far and from crosses of two of these, in brackets: after each rung the better
-    half continues, colder and longer. Each bracket is twice as long as the last, so a fair share of
-    any budget is spent on one long chain.
-
-    Args:
-        problem: Units, devices and limits.
-        simulator: Computes the costs of placements.
-        rng: Source of all random numbers.
-        starts: See ``search``.
-
-    Attributes:
-        best: The cheapest placement so far.
-        proposed: Number of placements proposed.
+    The first are ``starts``, see ``search``, and simple placements. Others are random blocks,
+    repaired, or built one unit after another with random tastes and prices of memory. Chains of
+    moves start from these, from the best so far and from crosses of two of these, in brackets:
+    after each rung the better half continues, colder and longer. Each bracket is twice as long as
+    the last, so a fair share of any budget is spent on one long chain. ``best`` is the cheapest
+    placement so far, ``proposed`` the number of placements proposed.
     """
 
     def __init__(
