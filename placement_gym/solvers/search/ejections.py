@@ -126,7 +126,7 @@ def make_room(
 ) -> int:
     """Move units from full devices to one with room, often the one that the move has freed.
 
-    Half of the time the units after them in the order follow.
+    Half of the time, the units that follow them on their device move as well.
     """
     place, order, used, limit = state.place, layout.order, state.used, layout.limit
     n_groups, n_devices = layout.member.shape

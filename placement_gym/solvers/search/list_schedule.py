@@ -171,7 +171,7 @@ def free_devices(model: Model, state: State, lowest: int) -> None:
 
 @inlined_part
 def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
-    """Tell if each device's next operator begins early enough for its tail, which is the same."""
+    """Tell if each device's next operator begins early enough for its unchanged tail."""
     on, tail, after, device_free = state.on, state.tail, state.after, state.device_free
     following = last // BLOCK + 1
     end = min(following * BLOCK, len(on))
