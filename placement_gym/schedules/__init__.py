@@ -1,18 +1,19 @@
-"""Compiled kernels: one file per schedule, and what is counted of a placement.
+"""Kernels that compute latencies, one file per schedule, and what a placement holds and moves.
 
-Eleven places put work in time, each for its own reason:
+Work is scheduled in twelve places:
 
-| where | why it exists |
+| where | purpose |
 | --- | --- |
 | ``sums`` | serial, as HETERO runs, and loads: sums need no clock |
-| ``event.event_fifo`` | devices side by side, first come, first served: the usual case, no heap |
+| ``event.event_fifo`` | devices in parallel, first come, first served: the usual case, no heap |
 | ``event.event_heap`` | links without contention, or devices that choose by rank: needs a heap |
 | ``list`` | each device has one fixed order: longest paths instead of events |
 | ``call_schedule`` | accelerators are called like functions (Tarnawski et al. 2020) |
-| ``solvers.search.list_schedule`` | ``list`` after a move: only what has changed, from both ends |
-| ``solvers.search.rebuild`` | places a stretch of units again within it |
-| ``solvers.list_scheduling`` | places tasks: HEFT, m-ETF and critical path, as published |
-| ``solvers.list_policy`` | places units by weighted scores, in a millisecond, for policies |
+| ``solvers.search.list_schedule`` | a ``list`` schedule that is updated while units move |
+| ``solvers.search.rebuild`` | a stretch of units is placed again in such a schedule |
+| ``solvers.list_scheduling`` | HEFT, m-ETF and critical path, as published |
+| ``solvers.list_policy`` | units placed by weighted scores, in a millisecond, for policies |
+| ``solvers.beams.expansion`` | many partial schedules in parallel, with bounds |
 | ``agents.doppler.schedule`` | partial schedules, the state that DOPPLER's policies observe |
 | ``envs.online.kernel`` | requests wait for stages of plans; no operator appears |
 """

@@ -9,6 +9,7 @@ from .limits import count_bytes as count_bytes
 from .memory import held_bytes as held_bytes
 from .program import Program as Program
 from .program import Readings as Readings
+from .program import mean_transfers_ms as mean_transfers_ms
 from .program import offsets as offsets
 from .program import uint32 as uint32
 from .program import upward_rank as upward_rank

@@ -22,26 +22,20 @@ def call_schedule(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Simulate one placement with accelerators called like functions and unlimited host cores.
 
-    A device's operators are one call, unless a path leaves the device and returns: then each
-    entry starts another call. If calls would wait for each other in a cycle, a call ends wherever
-    the device changes on a path.
+    A device's operators are one call, unless a path leaves the device and returns: each entry then
+    starts another call. If calls would wait for each other in a cycle, a call ends wherever a path
+    changes devices.
 
-    Args:
-        program: Operators, tensors and their costs.
-        placement: (n_units,) uint8.
-        host: (n_devices,) whether the device computes in the host's memory.
-
-    Returns:
-        Latency, and (n_operators,) start and finish, in ms.
+    ``placement`` is (n_units,) uint8; ``host`` is (n_devices,), true if a device computes in the
+    host's memory. Returns the latency, and (n_operators,) start and finish, in ms.
     """
     n_operators, n_devices = program.ms.shape
     place = np.empty(n_operators, np.uint8)
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
     start, finish = np.empty(n_operators), np.empty(n_operators)
-    # A call for each entry into a device makes the fewest calls, but two of them can wait for each
-    # other. Calls that end at every change of devices cannot: tensors lead to calls of higher
-    # levels.
+    # One call per entry makes the fewest calls, but two can wait for each other. Calls that end at
+    # every change of devices cannot: tensors lead to calls of higher levels.
     call = number_calls(place, host, count_entries(program, place), n_devices)
     if not run_calls(program, place, call, start, finish):
         call = number_calls(place, host, count_changes(program, place), n_devices)
@@ -112,13 +106,13 @@ def run_calls(
     start: FloatArray,
     finish: FloatArray,
 ) -> bool:
-    """Write start and finish of every operator; returns False if calls wait for each other.
+    """Write start and finish of every operator; return False if calls wait for each other.
 
-    Tasks are calls, then the host's operators. A call waits for all its inputs and for its
-    device's previous call, and pays once for every tensor that enters or leaves it.
+    Tasks are calls, then the host's operators. A call waits for all its inputs and for its device's
+    previous call, and pays once for every tensor that enters or leaves it.
     """
     n_operators, n_calls = len(place), call.max() + 1
-    # An operator of the host runs as soon as it can, as cores are unlimited: it is its own task.
+    # Cores are unlimited: each operator of the host is a task that runs as soon as it can.
     task = np.empty(n_operators, np.int32)
     for i in range(n_operators):
         task[i] = n_calls + i if call[i] < 0 else call[i]
@@ -131,8 +125,7 @@ def run_calls(
         duration[task[i]] += program.ms[i, place[i]]
         members[task[i]] += 1
         device[task[i]] = place[i]
-    # A tensor that crosses a call's border is paid for once on each side, however many operators
-    # read it there.
+    # A tensor that crosses a call's border is paid for once on each side, for all its readers.
     paid = np.full(n_tasks, -1, np.int32)
     for t in range(len(program.source)):
         maker = task[program.source[t]]
@@ -140,7 +133,7 @@ def run_calls(
             reader = task[program.readers[r]]
             if reader == maker:
                 continue
-            # Counted once for each reading, as it is counted down below.
+            # One for each reading: each counts down once below.
             missing[reader] += 1
             if paid[reader] != t:
                 paid[reader] = t
@@ -148,7 +141,7 @@ def run_calls(
             if paid[maker] != t:
                 paid[maker] = t
                 duration[maker] += program.boundary_ms[t, device[maker]]
-    # Calls are numbered by device: one waits for the device's previous one, as for an input.
+    # Calls are numbered by device, and each waits for the previous one as for an input.
     for k in range(1, n_calls):
         missing[k] += device[k] == device[k - 1]
     first, order = list_members(task, members)
@@ -190,7 +183,7 @@ def run_calls(
 
 @kernel
 def list_members(task: Int32, members: Int32) -> tuple[Int32, Int32]:
-    """Operators by task: (n_tasks + 1,) offsets into the second array, (n_operators,)."""
+    """Operators by task: (n_tasks + 1,) offsets and (n_operators,) operators."""
     first = np.zeros(len(members) + 1, np.int32)
     for k in range(len(members)):
         first[k + 1] = first[k] + members[k]

@@ -1,4 +1,4 @@
-"""The event schedule: devices and channels work at the same time, as events come."""
+"""The event schedule: devices and channels work in parallel, driven by events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement_gym.schedules.simulator import TimedSchedule
 
 
 class EventSchedule(TimedSchedule):
-    """Devices and channels work at the same time, as events come."""
+    """Devices and channels work in parallel, driven by events."""
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         simulator = self.simulator
@@ -31,7 +31,7 @@ class EventSchedule(TimedSchedule):
 
     @property
     def needs_heap(self) -> bool:
-        """True if events of one server may overtake each other: a heap must sort them then."""
+        """True if events of one server may overtake each other and a heap must sort them."""
         axes = self.simulator.semantics
         return axes.contention == "none" or axes.order == "priority"
 
@@ -45,27 +45,21 @@ def event_fifo(
     op_gap_ms: float,
     link_gap_ms: float,
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Simulate one placement: every server works first come, first served, and no heap is needed.
+    """Simulate one placement; every server works first come, first served.
 
     Servers are channels, then devices; items are operators, then transfers, each numbered by the
-    first reading that it serves. A server finishes items in the order in which they were added: its
-    pending items are a linked list sorted by time, and the next event is the earliest head of a
-    list. ``after`` holds these lists: the successor of every item and the head of every server.
-    Events of equal time are ordered by server, events of one server by when they were added.
+    first reading that it serves. A server finishes items in the order of their arrival, so no heap
+    is needed: its pending items are a sorted linked list, and the next event is the earliest head.
+    ``after`` holds these lists: the successor of every item and the head of every server.
+    Simultaneous events are ordered by server, those of one server by arrival.
 
-    It is one function with inner functions on purpose: those are inlined, while numba counts
-    references to every array passed between compiled functions, which is two to four times slower.
+    Inner functions are inlined. Separate kernels would take two to four times as long, because
+    numba counts references to every array passed between them.
 
-    Args:
-        program: Operators, tensors and their costs.
-        placement: (n_units,) uint8.
-        channels: Channels of every transfer; none of them may be -1 in ``send``.
-        transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
-        op_gap_ms: Idle time of a device after an operator.
-        link_gap_ms: Idle time of a channel after a transfer.
-
-    Returns:
-        When the last device or channel is free again, and (n_operators,) start and finish, in ms.
+    ``placement`` is (n_units,) uint8, ``transfer`` is ``DEST``, ``EDGE`` or ``OUTPUT``, and no
+    channel in ``channels.send`` is -1. Devices idle ``op_gap_ms`` after an operator, channels
+    ``link_gap_ms`` after a transfer. Returns when the last of them is free, and (n_operators,)
+    start and finish, in ms.
     """
     unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
     first_tensor, first_reader = program.first_tensor, program.first_reader
@@ -76,7 +70,7 @@ def event_fifo(
     place = np.empty(n_operators, np.uint8)
     missing = np.empty(n_operators, np.int32)
     start = np.empty(n_operators)
-    # An extra item that is never due ends every list: an empty one needs no case.
+    # An extra item that is never due ends every list, so an empty one is no special case.
     due, after = np.empty(n_items + 1), np.empty(n_items + n_servers, np.uint32)
     due[n_items] = np.inf
     tail = (n_items + np.arange(n_servers)).astype(np.uint32)
@@ -86,7 +80,6 @@ def event_fifo(
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
 
-    # A server finishes items in the order in which they came: the tail keeps lists sorted.
     def append(server: int, item: int, done: float) -> None:
         due[item] = done
         after[item] = n_items
@@ -114,8 +107,8 @@ def event_fifo(
         if missing[i] == 0:
             begin(i, 0.0)
     while True:
-        # The earliest of all servers' next events; of equal times, that of the lowest server.
-        # Selects, not branches: because no processor predicts which server is next.
+        # The earliest next event, of equal times that of the lowest server. Selects instead of
+        # branches, because no processor predicts which server is next.
         server, now = 0, next_ms[0]
         for other in range(1, n_servers):
             sooner = next_ms[other] < now
@@ -129,15 +122,14 @@ def event_fifo(
         after[n_items + server] = following
         next_ms[server] = due[following]
         tail[server] = n_items + server if following == n_items else tail[server]
-        # A transfer that serves several readers on its device arrives for all of them.
+        # A transfer arrives for all readers that it serves.
         if item >= n_operators:
             arrived = item - n_operators
             while arrived != NOTHING:
                 release(readers[arrived], now)
                 arrived = shares[arrived]
             continue
-        # A finished operator: what stays on the device is there at once, the rest queues for a
-        # channel.
+        # An operator's outputs are available on its device at once; the others queue for channels.
         here = place[item]
         for t in range(first_tensor[item], first_tensor[item + 1]):
             for r in range(first_reader[t], first_reader[t + 1]):
@@ -199,11 +191,11 @@ def event_heap(
     link_gap_ms: float,
     preference: FloatArray,
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Simulate one placement with a heap of events.
+    """Simulate one placement with a heap of events; arguments as for ``event_fifo``.
 
-    Arguments are those of ``event_fifo``, with any contention, and ``preference``. If that is (0,),
-    devices work first come, first served; if it is (n_operators,), a free device starts the ready
-    operator of minimum value, of equal ones the first, once all events of equal time are processed.
+    Any contention is possible. If ``preference`` is (0,), devices work first come, first served. If
+    it is (n_operators,), a free device starts the ready operator of minimum value, of equal ones
+    the first, once all simultaneous events are processed.
     """
     first_tensor, first_reader = program.first_tensor, program.first_reader
     readers = program.readers
@@ -218,12 +210,12 @@ def event_heap(
     # `shares` links each reading to the next one that the same transfer serves.
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
-    # numba takes the type of a list from an element: an empty one has had one.
+    # numba infers the type of a list from an element, which is removed.
     waiting = [[(0.0, 0)] for _ in range(n_devices)]
     for queue in waiting:
         queue.clear()
-    # Of equal times the lower server is first, then what was added first, as in `event_fifo`. The
-    # first event, which has no item, lets devices choose once all sources are ready.
+    # Ordered by time, then server, then addition, as in `event_fifo`. The first event, without an
+    # item, lets devices choose once all sources are ready.
     events: list[Any] = [(0.0, 0, 0, n_items)]
     order, now = 1, 0.0
 
@@ -232,7 +224,7 @@ def event_heap(
         start[operator] = max(now, free[here])
         finish[operator] = start[operator] + program.ms[operator, here]
         free[here] = finish[operator] + op_gap_ms
-        # The gap keeps the device, but not the readers.
+        # The gap delays the device, but not the readers.
         heappush(events, (finish[operator], n_channels + here, order, np.int64(operator)))
 
     def release(reader: int, now: float, order: int) -> None:
@@ -252,14 +244,14 @@ def event_heap(
     while len(events) > 0:
         now, _, _, item = heappop(events)
         order += 1
-        # A transfer that serves several readers on its device arrives for all of them.
+        # A transfer arrives for all readers that it serves.
         if n_operators <= item < n_items:
             arrived = item - n_operators
             while arrived != NOTHING:
                 release(readers[arrived], now, order)
                 arrived = shares[arrived]
                 order += 1
-        # What stays on the device is there at once; what leaves it queues for a channel.
+        # An operator's outputs are available on its device at once; the others queue for channels.
         elif item < n_operators:
             here = place[item]
             for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -296,7 +288,7 @@ def event_heap(
                             begins = max(begins, channel_free[server])
                             channel_free[server] = begins + duration + link_gap_ms
                     heappush(events, (begins + duration, server, order, np.int64(n_operators + r)))
-        # A device that chooses by rank must see all operators that become ready at this moment.
+        # A device chooses by rank among all operators that become ready at this moment.
         if by_rank and (len(events) == 0 or events[0][0] > now):
             for here in range(n_devices):
                 if free[here] <= now and len(waiting[here]) > 0:

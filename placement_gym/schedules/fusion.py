@@ -1,4 +1,4 @@
-"""Groups of fused operators, and their times: one launch, and no traffic for what stays inside."""
+"""Groups of fused operators and their times: one launch, and no traffic for inner tensors."""
 
 from __future__ import annotations
 
@@ -11,41 +11,29 @@ from placement_gym.base import FloatArray, Int32, UInt8, UserError, kernel
 from placement_gym.graph import OpGraph
 from placement_gym.hardware import DeviceSpec
 from placement_gym.problem.costs import CostTable, roofline, time_parts
-from placement_gym.schedules.program import Program, Readings
+from placement_gym.schedules.program import NOTHING, Program, Readings
 
-NOTHING = -1
 KNOWN = ("analytic", "calibrated")
-"""Sources of tables whose times have the parts that fusion changes."""
+"""Sources of cost tables with the parts that fusion changes."""
 
 
 class FusionCosts(NamedTuple):
     """The parts of operator times.
 
-    An operator takes ``launch_ms + max(arithmetic_ms, traffic_ms)``. Operators that are fused take
-    the longest launch among them, and each the maximum of its arithmetic and its remaining
-    traffic.
-
-    Attributes:
-        launch_ms: (n_operators, n_devices).
-        arithmetic_ms: (n_operators, n_devices).
-        traffic_ms: (n_operators, n_devices) of weights, outputs and inputs.
-        tensor_ms: (n_tensors, n_devices) to write or to read each of the graph's tensors.
+    An operator takes ``launch_ms + max(arithmetic_ms, traffic_ms)``. Fused operators take their
+    longest launch, and each the maximum of its arithmetic and its remaining traffic.
     """
 
-    launch_ms: FloatArray
-    arithmetic_ms: FloatArray
-    traffic_ms: FloatArray
-    tensor_ms: FloatArray
+    launch_ms: FloatArray  # (n_operators, n_devices)
+    arithmetic_ms: FloatArray  # (n_operators, n_devices)
+    traffic_ms: FloatArray  # (n_operators, n_devices) of weights, outputs and inputs
+    tensor_ms: FloatArray  # (n_tensors, n_devices) to write or to read each of the graph's tensors
 
     @classmethod
     def from_graph(
         cls, graph: OpGraph, devices: Sequence[DeviceSpec], costs: CostTable
     ) -> FusionCosts:
-        """The parts of a table's times.
-
-        Raises:
-            UserError: The table does not have them.
-        """
+        """The parts of a table's times; raises a ``UserError`` if the table does not have them."""
         if costs.source not in KNOWN or graph.phases:
             raise UserError(
                 "fusion needs the analytic costs of a model without state: a table of times does "
@@ -70,27 +58,20 @@ class FusionCosts(NamedTuple):
 def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8) -> Int32:
     """Group operators along chosen edges, such that no group waits for itself.
 
-    The level of a group is one more than the highest one among those that its first operator reads
-    from. An operator joins the group of the highest level that it reads from, if that is only one,
-    on the same device, and one of the edges from it is chosen. Edges between groups then lead from
-    lower to higher levels: there is no cycle.
+    An operator joins the group of the highest level that it reads from if that is the only one of
+    this level, on the same device, and an edge from it is chosen. Otherwise it starts a group one
+    level higher. Edges between groups lead to higher levels, so there is no cycle.
 
-    Args:
-        readings: What each operator reads.
-        place: (n_operators,) uint8 devices.
-        edge: (n_readings,) int32 edge of each reading, or -1 within a unit.
-        chosen: (n_edges,) uint8.
-
-    Returns:
-        (n_operators,) group of each operator, numbered by their first operators.
+    ``place`` is (n_operators,) uint8 devices; ``edge`` is (n_readings,) int32, the edge of each
+    reading or -1 within a unit; ``chosen`` is (n_edges,) uint8. Returns the (n_operators,) group of
+    each operator, numbered by their first operators.
     """
     first, producer = readings.first, readings.producer
     n, count = len(place), 0
     group = np.empty(n, np.int32)
     level, home = np.zeros(n, np.int32), np.zeros(n, np.uint8)
     for i in range(n):
-        # Only a single highest group is safe: joining a lower one, or one of two, would lead an
-        # edge from a higher level to a lower one, which could close a cycle.
+        # Joining a lower group, or one of two highest, could close a cycle.
         top, latest, alone = -1, NOTHING, True
         for r in range(first[i], first[i + 1]):
             other = group[producer[r]]
@@ -125,10 +106,9 @@ def time_groups(
 ) -> FloatArray:
     """(n_groups,) time of each group on its device, in ms.
 
-    A chosen edge inside of a group saves the reading of its tensor; the writing is saved if all
-    readers of the tensor are fused with its producer. Tensors of ``costs`` are in the order of the
-    program; ``n_readers``, (n_tensors,) int32, counts readers that follow, too; ``group`` is what
-    ``group_operators`` returned for the other arguments.
+    A chosen edge inside a group saves reading its tensor. Writing is saved if all readers are fused
+    with the producer: (n_tensors,) int32 ``n_readers`` also counts readers that follow. Tensors of
+    ``costs`` are in the program's order; ``group`` is the result of ``group_operators``.
     """
     n, count = len(place), group.max() + 1
     saved, inside = np.zeros(n), np.zeros(len(program.source), np.int32)
@@ -139,7 +119,7 @@ def time_groups(
                 tensor = readings.tensor[r]
                 saved[i] += costs.tensor_ms[tensor, place[i]]
                 inside[tensor] += 1
-    # A tensor that is read outside of the group is still written.
+    # A tensor that is read outside the group is still written.
     for tensor in range(len(program.source)):
         if inside[tensor] == n_readers[tensor]:
             maker = program.source[tensor]

@@ -1,4 +1,4 @@
-"""Bytes that the meaning of a latency counts, and what follows where they exceed a limit."""
+"""The bytes that count against limits, and the effect of exceeding one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placement_gym.schedules.simulator import Simulator
 
 
 def count_bytes(problem: Problem, simulator: Simulator, placement: UInt8) -> IntArray:
-    """(n_devices,) bytes that the semantics count; weights if they count nothing."""
+    """(n_devices,) bytes that the semantics count; those of weights if they count none."""
     weights, memory = problem.memory_bytes(placement), simulator.semantics.memory
     if memory in ("off", "static"):
         return weights
@@ -21,16 +21,10 @@ def count_bytes(problem: Problem, simulator: Simulator, placement: UInt8) -> Int
 def check_limits(
     problem: Problem, simulator: Simulator, placement: UInt8, used: IntArray
 ) -> tuple[str, float]:
-    """Return why a placement is infeasible, or the penalty of its memory in ms.
+    """Return why a placement is infeasible, empty if it is not, and its memory penalty in ms.
 
-    Args:
-        problem: Units, devices and limits.
-        simulator: Its semantics say what a limit means.
-        placement: (n_units,) uint8.
-        used: (n_devices,) bytes that it holds on each device.
-
-    Returns:
-        An empty string if it is feasible; and the penalty, 0 without a soft limit.
+    ``placement`` is (n_units,) uint8 and holds (n_devices,) ``used`` bytes. The penalty is 0
+    without a soft limit.
     """
     error, axes = problem.support_error(placement), simulator.semantics
     if not error and problem.max_submodels is not None:
@@ -44,7 +38,7 @@ def check_limits(
 
 
 def cost_ms(problem: Problem, simulator: Simulator, placement: UInt8) -> float:
-    """The latency of a placement with its penalty, infinite if it is infeasible."""
+    """The latency of a placement plus its penalty; infinite if it is infeasible."""
     used = count_bytes(problem, simulator, placement)
     error, penalty_ms = check_limits(problem, simulator, placement, used)
     return np.inf if error else simulator.latency_ms(placement) + penalty_ms

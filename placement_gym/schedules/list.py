@@ -5,31 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base import FloatArray, UInt8, UInt32, kernel
-from placement_gym.schedules.program import (
-    EDGE,
-    NOTHING,
-    OUTPUT,
-    Channels,
-    Program,
-    Readings,
-)
+from placement_gym.schedules.program import EDGE, NOTHING, OUTPUT, Channels, Program, Readings
 from placement_gym.schedules.simulator import TimedSchedule
 from placement_gym.schedules.sums import LANES, fill_lanes
 
 
 class ListSchedule(TimedSchedule):
-    """Operators run, and transfers queue, in one order."""
+    """Operators run and transfers queue in one order."""
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         simulator = self.simulator
-        return list_schedule(
-            simulator.program,
-            placement,
-            simulator.sequence,
-            simulator.channels,
-            simulator.transfer,
-            *simulator.gaps_ms,
-        )
+        fixed = simulator.sequence, simulator.channels, simulator.transfer, *simulator.gaps_ms
+        return list_schedule(simulator.program, placement, *fixed)
 
     def latency_ms(self, placement: UInt8) -> float:
         simulator, program = self.simulator, self.simulator.program
@@ -62,17 +49,9 @@ def list_schedule(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Simulate one placement; operators run and transfers queue in one order.
 
-    Args:
-        program: Operators, tensors and their costs.
-        placement: (n_units,) uint8.
-        sequence: (n_operators,) uint32, a topological order.
-        channels: Channels on which transfers wait for each other.
-        transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
-        op_gap_ms: Idle time of a device after an operator.
-        link_gap_ms: Idle time of a channel after a transfer.
-
-    Returns:
-        When the last device or channel is free again, and (n_operators,) start and finish, in ms.
+    ``sequence``, (n_operators,) uint32, is that topological order; the other arguments are those of
+    ``event_fifo``, with any contention. Returns when the last device or channel is free, and
+    (n_operators,) start and finish, in ms.
     """
     unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
     first_tensor, first_reader = program.first_tensor, program.first_reader
@@ -82,11 +61,11 @@ def list_schedule(
     place = np.empty(n_operators, np.uint8)
     free, channel_free = np.zeros(n_devices), np.zeros(channels.n)
     start, finish = np.zeros(n_operators), np.empty(n_operators)
-    # A tensor that several readers on a device share moves there once: they wait for one arrival.
+    # A tensor moves once to each device: all readers there wait for one arrival.
     sent, arrival = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices)
     for i in range(n_operators):
         place[i] = placement[unit[i]]
-    # The order is topological: all that an operator waits for is known here.
+    # The order is topological: an operator's inputs are known when it runs.
     for i in sequence:
         here = place[i]
         start[i] = max(start[i], free[here])
@@ -97,7 +76,7 @@ def list_schedule(
             for r in range(first_reader[t], first_reader[t + 1]):
                 reader = readers[r]
                 there = place[reader]
-                # What stays on the device is there at once.
+                # Outputs are available on the operator's device at once.
                 if there == here:
                     start[reader] = max(start[reader], end)
                     continue
@@ -111,8 +90,7 @@ def list_schedule(
                     if transfer == OUTPUT:
                         for other in range(first_reader[t], first_reader[t + 1]):
                             duration = max(duration, transfer_ms[t, here, place[readers[other]]])
-                    # Transfers queue in the order of the operators that send them, not in that of
-                    # time: this is what makes the schedule a list.
+                    # Transfers queue in the order of their operators, not of time.
                     begins = end
                     if not links_are_free:
                         channel = leaves[here, there]
@@ -140,11 +118,9 @@ def list_makespan(
 ) -> float:
     """The makespan of one placement, bitwise that of ``list_schedule`` without contention.
 
-    It takes only the arrays that it needs of a ``Program``: unpacking one from Python takes as long
-    as a hundred operators.
+    Takes single arrays: unpacking a ``Program`` from Python takes as long as a hundred operators.
     """
-    # Without contention an arrival depends on its sender alone: each operator can pull its inputs,
-    # and no transfer is ever stored.
+    # Without contention an arrival depends on its sender alone, so no transfer is stored.
     first, tensor, producer = readings
     n_operators, n_devices = ms.shape
     finish, free = np.empty(n_operators), np.zeros(n_devices)
@@ -169,7 +145,7 @@ def list_batch(
     """(k,) makespans of (n_units, k) uint8 placements, ``LANES`` of them at a time.
 
     Bitwise those of ``list_schedule`` without contention and with ``DEST`` or ``EDGE`` transfers.
-    Loops over pairs of devices are vectorised, unlike table look-ups; efficient for two or three
+    Loops over pairs of devices are vectorised, unlike table look-ups: fast for two or three
     devices.
     """
     unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
@@ -177,8 +153,8 @@ def list_batch(
     n_operators, n_devices = ms.shape
     k = placements.shape[1]
     makespans = np.empty(k)
-    # Lanes beyond the last placement compute too, but are not read: loops of a fixed length are
-    # what the compiler vectorises.
+    # Lanes beyond the last placement compute unused values: only loops of a fixed length are
+    # vectorised.
     place = np.zeros((n_operators, LANES), np.int64)
     finish, free = np.zeros((n_operators, LANES)), np.empty((n_devices, LANES))
     ready = np.empty(LANES)
@@ -195,8 +171,8 @@ def list_batch(
                 maker = producer[r]
                 for lane in range(LANES):
                     ready[lane] = max(ready[lane], finish[maker, lane])
-                # The cost is a scalar for each pair of devices and lanes select it: a look-up by
-                # lane would be a gather, which is slower than all pairs of two or three devices.
+                # Lanes select the scalar cost of a pair of devices: a look-up by lane would be a
+                # gather, which is slower than trying all pairs of two or three devices.
                 for here in range(n_devices):
                     for there in range(n_devices):
                         if here != there:
@@ -205,7 +181,7 @@ def list_batch(
                                 moves = (place[maker, lane] == here) & (place[i, lane] == there)
                                 arrival = finish[maker, lane] + (cost if moves else 0.0)
                                 ready[lane] = max(ready[lane], arrival)
-            # Every device is tried for the same reason; only the operator's own one is updated.
+            # For the same reason every device is tried, but only the operator's is updated.
             for device in range(n_devices):
                 duration = ms[i, device]
                 for lane in range(LANES):

@@ -26,19 +26,12 @@ def peak_bytes(
     finish: FloatArray,
     n_devices: int,
 ) -> IntArray:
-    """(n_devices,) peak of live outputs.
+    """(n_devices,) peak bytes of live outputs.
 
-    An operator's tensors occupy memory on its own device from its start until their last reader has
-    finished; memory released at a moment can be reused at that moment. Copies on receiving devices
-    are not counted, as in Placeto's simulator.
-
-    Args:
-        program: Operators and tensors.
-        tensor_bytes: (n_tensors,) in the program's order.
-        operator_devices: (n_operators,) device of each operator.
-        start: (n_operators,) ms.
-        finish: (n_operators,) ms.
-        n_devices: Number of devices.
+    An operator's tensors occupy memory on its device from its start until their last reader
+    finishes; memory released at a moment can be reused at that moment. As in Placeto's simulator,
+    copies on receiving devices do not count. ``tensor_bytes`` is (n_tensors,) in the program's
+    order; ``operator_devices``, ``start`` and ``finish`` are (n_operators,).
     """
     end = np.maximum.reduceat(finish[program.readers], program.first_reader[:-1])
     device = operator_devices[program.source]

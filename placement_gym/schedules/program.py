@@ -1,4 +1,4 @@
-"""A graph, its costs, channels and ranks as flat arrays, which the kernels read."""
+"""A graph, its costs, channels and ranks as flat arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -11,42 +11,30 @@ from placement_gym.graph import OpGraph, Tensors, Units, label_components
 from placement_gym.problem.costs import CostTable
 
 DEST, EDGE, OUTPUT = 0, 1, 2
-"""How often a tensor moves, see ``Semantics.transfer``."""
+"""How often a tensor moves; see ``Semantics.transfer``."""
 NOTHING = -1
 
 
 class Program(NamedTuple):
     """Operators in topological order; the tensors of one operator are adjacent.
 
-    Only tensors that placements can move are included; Constants, Parameters and Results follow
-    their neighbour and wait for nothing. Indices are unsigned, which avoids numba's check for
-    negative ones.
-
-    Attributes:
-        unit: (n_operators,) uint32, the unit of each operator.
-        ms: (n_operators, n_devices) float64.
-        first_tensor: (n_operators + 1,) uint32, where each operator's tensors begin.
-        source: (n_tensors,) uint32, the operator that makes the tensor.
-        first_reader: (n_tensors + 1,) uint32, where each tensor's readers begin.
-        readers: (n_readings,) uint32.
-        transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
-        boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        n_inputs: (n_operators,) uint32, number of tensors that each operator reads.
+    Only tensors that placements can move are included: Constants, Parameters and Results follow
+    their neighbour and wait for nothing. Unsigned indices spare numba's check for negative ones.
     """
 
-    unit: UInt32
-    ms: FloatArray
-    first_tensor: UInt32
-    source: UInt32
-    first_reader: UInt32
-    readers: UInt32
-    transfer_ms: FloatArray
-    boundary_ms: FloatArray
-    n_inputs: UInt32
+    unit: UInt32  # (n_operators,) unit of each operator
+    ms: FloatArray  # (n_operators, n_devices) times
+    first_tensor: UInt32  # (n_operators + 1,) where each operator's tensors begin
+    source: UInt32  # (n_tensors,) operator that makes the tensor
+    first_reader: UInt32  # (n_tensors + 1,) where each tensor's readers begin
+    readers: UInt32  # (n_readings,) operators
+    transfer_ms: FloatArray  # (n_tensors, n_devices, n_devices), zero on the diagonal
+    boundary_ms: FloatArray  # (n_tensors, n_devices), see ``CostTable.boundary_ms``
+    n_inputs: UInt32  # (n_operators,) number of tensors that each operator reads
 
     @classmethod
     def from_units(cls, units: Units, costs: CostTable) -> Program:
-        """Make the program of a graph's operators under their costs."""
+        """The program of a graph's operators under their costs."""
         graph = units.graph
         tensors, n = graph.movable_tensors, len(graph)
         order = np.argsort(tensors.source, kind="stable")
@@ -68,17 +56,11 @@ class Program(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """The tensors that each operator reads, the transpose of ``Program.readers``.
+    """The tensors that each operator reads, the transpose of ``Program.readers``."""
 
-    Attributes:
-        first: (n_operators + 1,) uint32, where each operator's readings begin.
-        tensor: (n_readings,) uint32.
-        producer: (n_readings,) uint32, the operator that makes the tensor.
-    """
-
-    first: UInt32
-    tensor: UInt32
-    producer: UInt32
+    first: UInt32  # (n_operators + 1,) where each operator's readings begin
+    tensor: UInt32  # (n_readings,)
+    producer: UInt32  # (n_readings,) operator that makes the tensor
 
     @classmethod
     def from_program(cls, program: Program) -> Readings:
@@ -88,22 +70,15 @@ class Readings(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The edges that determine submodels: those between operators that do not follow.
+    """The edges that determine submodels: those between operators that do not follow."""
 
-    Attributes:
-        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; if
-            there are none, the first operator of each connected part.
-        first: (n_operators + 1,) uint32, where each operator's producers begin.
-        producers: (n_edges,) uint32.
-        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
-        input_readers: (n_inputs,) uint32.
-    """
-
+    # (n_leaders,) operators other than Constants, Parameters and Results; without any, the first
+    # operator of each connected part
     leaders: UInt32
-    first: UInt32
-    producers: UInt32
-    first_input: UInt32
-    input_readers: UInt32
+    first: UInt32  # (n_operators + 1,) where each operator's producers begin
+    producers: UInt32  # (n_edges,)
+    first_input: UInt32  # (n_parameters + 1,) where each Parameter's readers begin
+    input_readers: UInt32  # (n_inputs,)
 
     @classmethod
     def from_graph(cls, graph: OpGraph) -> Flow:
@@ -112,7 +87,10 @@ class Flow(NamedTuple):
         real = ~(follows[source] | follows[target])
         source, target = source[real], target[real]
         order = np.argsort(target, kind="stable")
-        leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
+        leaders = np.flatnonzero(~follows)
+        if not len(leaders):
+            part = label_components(graph.edge_index, len(graph))
+            leaders = np.unique(part, return_index=True)[1]
         readers = [reader for parameter in graph.inputs for reader in parameter]
         return cls(
             leaders=uint32(leaders),
@@ -123,25 +101,12 @@ class Flow(NamedTuple):
         )
 
 
-def first_operators(graph: OpGraph) -> IntArray:
-    """The first operator of every connected part of the graph."""
-    part = label_components(graph.edge_index, len(graph))
-    return np.unique(part, return_index=True)[1].astype(np.int64)
-
-
 class Channels(NamedTuple):
-    """The channels that a transfer between two devices occupies.
+    """The channels that a transfer between two devices occupies."""
 
-    Attributes:
-        n: Number of channels.
-        send: (n_devices, n_devices) int32, first channel of the transfer, or -1 if it never
-            waits.
-        receive: (n_devices, n_devices) int32, second channel, or -1.
-    """
-
-    n: int
-    send: Int32
-    receive: Int32
+    n: int  # number of channels
+    send: Int32  # (n_devices, n_devices) first channel, or -1 if the transfer never waits
+    receive: Int32  # (n_devices, n_devices) second channel, or -1
 
     @classmethod
     def from_contention(cls, contention: str, n_devices: int) -> Channels:
@@ -161,18 +126,13 @@ class Channels(NamedTuple):
 
 
 def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> FloatArray:
-    """(n,) HEFT's upward rank: the longest path from each task to an end, at mean costs.
+    """(n,) HEFT's upward rank: the longest path from each task to an end, the task included.
 
-    The task itself is included (Topcuoglu et al. 2002).
-
-    Args:
-        ms: (n, n_devices) times of tasks in topological order, averaged over devices.
-        transfer_ms: (n_tensors, n_devices, n_devices) times, averaged over pairs of devices.
-        tensors: What tasks read from each other.
+    Costs are means over devices (Topcuoglu et al. 2002). ``ms`` is (n, n_devices) of tasks in
+    topological order, ``transfer_ms`` is (n_tensors, n_devices, n_devices), ``tensors`` are what
+    tasks read from each other.
     """
-    n_devices = ms.shape[1]
-    pairs = max(n_devices * (n_devices - 1), 1)
-    moved: list[float] = (transfer_ms.sum(axis=(1, 2)) / pairs).tolist()
+    moved: list[float] = mean_transfers_ms(transfer_ms).tolist()
     own: list[float] = ms.mean(axis=1).tolist()
     rank, longest = list(own), [0.0] * len(own)
     tensor, reader = tensors.readings()
@@ -185,6 +145,13 @@ def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> Fl
         longest[source] = max(longest[source], moved[what] + rank[target])
         rank[source] = own[source] + longest[source]
     return np.array(rank)
+
+
+def mean_transfers_ms(transfer_ms: FloatArray) -> FloatArray:
+    """(n_tensors,) transfer times, averaged over pairs of devices."""
+    n_devices = transfer_ms.shape[1]
+    means: FloatArray = transfer_ms.sum(axis=(1, 2)) / max(n_devices * (n_devices - 1), 1)
+    return means
 
 
 def uint32(values: IntArray | UInt32) -> UInt32:

@@ -12,14 +12,7 @@ from placement_gym.base import FloatArray, IntArray, UInt8, UInt32
 from placement_gym.graph import Units
 from placement_gym.problem.costs import CHOICES, CostTable, Semantics
 from placement_gym.schedules.memory import peak_bytes
-from placement_gym.schedules.program import (
-    Channels,
-    Flow,
-    Program,
-    Readings,
-    uint32,
-    upward_rank,
-)
+from placement_gym.schedules.program import Channels, Flow, Program, Readings, uint32, upward_rank
 from placement_gym.schedules.submodels import count_stages, count_submodels
 from placement_gym.schedules.sums import (
     fill_lanes,
@@ -35,18 +28,13 @@ TIMED = {
     "list": "placement_gym.schedules.list:ListSchedule",
     "calls": "placement_gym.schedules.call_schedule:CallSchedule",
 }
-"""Schedules in which devices work at the same time; the others are sums."""
+"""Schedules in which devices work in parallel; the others are sums."""
 
 
 class Simulator:
-    """Computes latencies of placements under a cost table and semantics.
+    """Computes latencies of the operators of placed units under a cost table and semantics.
 
-    A *placement* here is (n_units,) uint8, contiguous: kernels are recompiled for other types.
-
-    Args:
-        units: The units that placements place; their operators are scheduled.
-        costs: Costs of the units' operator graph.
-        semantics: What the latency means.
+    A placement is a contiguous (n_units,) uint8 array: kernels are recompiled for other types.
     """
 
     def __init__(self, units: Units, costs: CostTable, semantics: Semantics) -> None:
@@ -62,7 +50,7 @@ class Simulator:
 
     @cached_property
     def flow(self) -> tuple[Flow, UInt32, IntArray]:
-        """The edges that determine submodels, and the unit and the model of their operators."""
+        """The edges that determine submodels, and the unit and model of their operators."""
         graph = self.units.graph
         if not graph.states:
             return Flow.from_graph(graph), self.program.unit, graph.model_of
@@ -97,7 +85,7 @@ class Simulator:
 
     @property
     def rank(self) -> FloatArray:
-        """(n_operators,) upward rank, which sorts lists and the queues of devices."""
+        """(n_operators,) upward rank, which sorts lists and device queues."""
         costs, graph = self.costs, self.units.graph
         return upward_rank(
             costs.operator_ms, costs.transfer_ms[graph.movable], graph.movable_tensors
@@ -110,15 +98,11 @@ class Simulator:
         if self.semantics.schedule == "serial":
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
-            return float(self.loads_ms(placement).max())
+            loads = load_schedule(self.program, placement)
+            if self.counts_submodels:
+                loads += self.stages(placement) * self.costs.submodel_ms
+            return float(loads.max())
         return self.timed.latency_ms(placement)
-
-    def loads_ms(self, placement: UInt8) -> FloatArray:
-        """(n_devices,) load of each device with requests in flight."""
-        loads = load_schedule(self.program, placement)
-        if not self.counts_submodels:
-            return loads
-        return loads + self.stages(placement) * self.costs.submodel_ms
 
     def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
         """The latency, and (n_devices,) submodels on each device."""
@@ -146,7 +130,7 @@ class Simulator:
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms.
 
-        Under ``"load"`` start and finish are those of a serial schedule.
+        Schedule ``"load"`` has the start and finish of a serial schedule.
         """
         if self.semantics.schedule in TIMED:
             return self.timed.schedule(placement)
@@ -154,7 +138,7 @@ class Simulator:
         return self.latency_ms(placement), start, start + self.operator_ms(placement)
 
     def start_ms(self, placement: UInt8) -> FloatArray:
-        """(n_operators,) start of each operator, as ``schedule`` has it."""
+        """(n_operators,) start of each operator; see ``schedule``."""
         if self.semantics.schedule in TIMED:
             return self.timed.schedule(placement)[1]
         return serial_starts(self.program, placement)
@@ -170,7 +154,7 @@ class Simulator:
         return count_submodels(flow, unit, placement, self.program.ms.shape[1])
 
     def stages(self, placement: UInt8) -> IntArray:
-        """(n_devices,) inferences of stages on each device in a request, or a round of a union."""
+        """(n_devices,) stage inferences on each device per request, or per round of a union."""
         n_devices, rates = self.program.ms.shape[1], self.units.graph.rates
         return count_stages(*self.flow, rates, placement, n_devices)
 
@@ -192,18 +176,14 @@ class Simulator:
         return sizes[np.argsort(tensors.source, kind="stable")]
 
     def output_bytes(self, placement: UInt8) -> IntArray:
-        """(n_devices,) peak of live outputs in an event or list schedule."""
+        """(n_devices,) peak bytes of live outputs in an event or list schedule."""
         _, start, finish = self.schedule(placement)
         where, n_devices = placement[self.program.unit], len(self.costs.devices)
         return peak_bytes(self.program, self.held_bytes, where, start, finish, n_devices)
 
 
 class TimedSchedule(ABC):
-    """Times of operators under one of ``TIMED``.
-
-    Args:
-        simulator: Its semantics and arrays.
-    """
+    """A schedule of ``TIMED`` for a simulator's semantics and arrays."""
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator

@@ -8,17 +8,14 @@ from placement_gym.base import IntArray, UInt8, UInt32, inlined_part, kernel, pa
 from placement_gym.schedules.program import Flow
 
 PLACE, ROOT, LEVEL, ORDER, BEGIN, HEIGHT, LATEST, MEETS = range(8)
-"""Rows of the numbers of ``find_submodels``."""
+"""Rows of the array that ``find_submodels`` fills."""
 
 
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
-    Args:
-        flow: Edges of the operator graph.
-        unit: (n_operators,) uint32, the unit of each operator.
-        placement: (n_units,) uint8.
-        n_devices: Number of devices.
+    ``unit``, (n_operators,) uint32, is the unit of each operator; ``placement`` is (n_units,)
+    uint8.
     """
     counts = np.zeros(n_devices, np.int64)
     find_submodels(flow, unit, placement, make_rows(len(unit)), counts)
@@ -28,11 +25,11 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
 def count_stages(
     flow: Flow, unit: UInt32, model: IntArray, rates: IntArray, placement: UInt8, n_devices: int
 ) -> IntArray:
-    """(n_devices,) inferences of stages on each device in a request, or a round of a union.
+    """(n_devices,) stage inferences on each device per request, or per round of a union.
 
-    The stages are those of ``graph.submodels.pipeline_stages``. Arguments are those of
-    ``count_submodels``, and ``model``, (n_operators,), the model of a union that each belongs to,
-    and ``rates``, (n_models,), inferences of each model in a round.
+    Stages are those of ``graph.submodels.pipeline_stages``. ``model`` is (n_operators,), each
+    operator's model of a union; ``rates`` is (n_models,), inferences of each model per round; other
+    arguments as for ``count_submodels``.
     """
     counts, rows = np.zeros(n_devices, np.int64), make_rows(len(unit))
     find_submodels(flow, unit, placement, rows, counts)
@@ -41,7 +38,7 @@ def count_stages(
 
 
 def make_rows(n: int) -> UInt32:
-    """Make room for the numbers of ``find_submodels``."""
+    """An empty array for ``find_submodels``."""
     return np.empty((8, n + 2), np.uint32)
 
 
@@ -49,15 +46,15 @@ def make_rows(n: int) -> UInt32:
 def join_stages(
     flow: Flow, rows: UInt32, model: IntArray, rates: IntArray, counts: IntArray
 ) -> None:
-    """Count stages, which join submodels, after ``find_submodels`` has written ``rows``.
+    """Count stages, which join submodels, from the ``rows`` of ``find_submodels``.
 
-    ``counts``, (n_devices,), gets inferences; other arguments are those of ``count_stages``.
+    Inferences are written to (n_devices,) ``counts``; other arguments as for ``count_stages``.
     """
     root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
     place, n, n_models, n_devices = rows[PLACE], len(model), len(rates), len(counts)
 
-    # Devices that data goes back and forth between make a cycle: several stages of that model then.
-    # Each device's data reaches others at first directly, then by way of others.
+    # Data that returns to a device makes a cycle, and several stages of that model. First which
+    # devices are reached directly, then by way of others.
     reaches = np.zeros((n_models, n_devices, n_devices), np.bool_)
     for i in range(n):
         for e in range(flow.first[i], flow.first[i + 1]):
@@ -73,8 +70,8 @@ def join_stages(
         for here in range(n_devices):
             cyclic[m] |= reaches[m, here, here]
 
-    # Then the submodels of a device are one stage for each number of device changes before them.
-    # Edges between submodels raise the level: producers are final in this order.
+    # Submodels of a device are one stage for each number of device changes before them. Levels
+    # increase along edges between submodels, so producers are final in this order.
     changes = rows[HEIGHT]
     for i in range(n):
         changes[i] = 0
@@ -103,17 +100,13 @@ def find_submodels(
 ) -> None:
     """Find the submodel of each operator that does not follow.
 
-    Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
-    its latest possible level if it then joins a consumer; consumers have moved before.
+    Components are disjoint-set trees over ``root``. From the highest level down, each moves to its
+    latest possible level if it then joins a consumer; consumers have moved before.
 
-    Args:
-        flow: Edges of the operator graph.
-        unit: (n_operators,) uint32, the unit of each operator.
-        placement: (n_units,) uint8.
-        rows: (8, n_operators + 2) uint32, gets in ``PLACE`` the device of each operator, in
-            ``ROOT`` the operator that stands for its submodel, and in ``LEVEL`` a number that every
-            edge between two submodels raises.
-        counts: (n_devices,) gets the number of submodels on each device.
+    Of (8, n_operators + 2) uint32 ``rows``, ``PLACE`` gets the device of each operator, ``ROOT``
+    the operator that stands for its submodel, and ``LEVEL`` a number that increases along every
+    edge between submodels. (n_devices,) ``counts`` gets the number of submodels on each device.
+    Other arguments as for ``count_submodels``.
     """
     first, producers = flow.first, flow.producers
     first_input, input_readers = flow.first_input, flow.input_readers
@@ -121,8 +114,8 @@ def find_submodels(
     height, latest, meets, place = rows[HEIGHT], rows[LATEST], rows[MEETS], rows[PLACE]
     n = len(unit)
 
-    # Levels count the changes of devices on a path: operators of a level and device that are
-    # connected can run as one submodel without a cycle.
+    # Levels count device changes on a path: connected operators of one level and device can be one
+    # submodel without a cycle.
     for i in range(n):
         place[i], root[i], highest = placement[unit[i]], i, 0
         for e in range(first[i], first[i + 1]):
@@ -136,8 +129,7 @@ def find_submodels(
         root[i] = find(root, i)
     n_levels = sort_by_level(level, n, begin, order)
 
-    # A component need not run as early as it can. At its latest level it may meet a consumer on its
-    # device, which saves a submodel; consumers have moved before.
+    # At its latest level a component may meet a consumer on its device, which saves a submodel.
     for i in range(n):
         height[i], latest[i], meets[i] = level[i], n, n
     for lowest in range(n_levels - 1, -1, -1):
@@ -151,17 +143,17 @@ def find_submodels(
             for e in range(first[i], first[i + 1]):
                 there = root[producers[e]]
                 apart = place[there] != place[i]
-                # Selects, not branches: no processor predicts where devices change.
+                # Selects instead of branches: no processor predicts where devices change.
                 limit = high - apart if there != root[i] else n
                 latest[there] = min(signed(latest[there]), limit)
                 meets[there] = min(signed(meets[there]), n if apart else limit)
 
-    # A component moved as a whole: those of the final levels are unions of the old ones.
+    # Components move as a whole: those of the final levels are unions of the old ones.
     for i in range(n):
         level[i] = height[root[i]]
     for i in range(n):
         join_producers(first, producers, place, root, level, i)
-    # Readers of one Parameter are connected by it, if they have the device and level of the first.
+    # A Parameter connects those of its readers that have the device and level of the first.
     for p in range(len(first_input) - 1):
         owner = signed(n)
         for at in range(first_input[p], first_input[p + 1]):
@@ -173,7 +165,7 @@ def find_submodels(
             if place[reader] == place[owner] and level[reader] == level[owner]:
                 root[find(root, reader)] = find(root, owner)
 
-    # A submodel is counted at its first operator that is none of the followers.
+    # A submodel is counted at its first operator that does not follow.
     seen = meets
     for i in range(n):
         root[i], seen[i] = find(root, i), 0
@@ -186,7 +178,7 @@ def find_submodels(
 def join_producers(
     first: UInt32, producers: UInt32, place: UInt32, root: UInt32, level: UInt32, i: int
 ) -> None:
-    """Join an operator's component with those of its producers on its device and level."""
+    """Join an operator's component with its producers' of the same device and level."""
     for e in range(first[i], first[i + 1]):
         producer = signed(producers[e])
         joins = (place[producer] == place[i]) & (level[producer] == level[i])
@@ -196,19 +188,13 @@ def join_producers(
 
 @part
 def sort_by_level(level: UInt32, n: int, begin: UInt32, order: UInt32) -> int:
-    """Sort operators by level, by counting.
+    """Sort operators by level, by counting, and return the number of levels.
 
-    Args:
-        level: (n_operators + 2,) uint32, of which the last two are not used.
-        n: Number of operators.
-        begin: (n_operators + 2,) gets where each level begins, and where the last one ends.
-        order: (n_operators + 2,) gets operators.
-
-    Returns:
-        Number of levels.
+    ``level`` is (n_operators + 2,) uint32, the last two unused. ``begin``, of the same shape, gets
+    where each level begins and the last one ends; ``order`` gets the operators.
     """
-    # Counts are two places on. Then each number but the first is where the level before begins, and
-    # moves on to where it ends, which is where the next one begins.
+    # Counts are stored two places later, so that after summation `begin[level + 1]` is where the
+    # level begins; filling the level moves it to the end, where the next one begins.
     n_levels = 1
     for at in range(n + 2):
         begin[at] = 0
@@ -225,7 +211,7 @@ def sort_by_level(level: UInt32, n: int, begin: UInt32, order: UInt32) -> int:
 
 @inlined_part
 def find(root: UInt32, operator: int) -> int:
-    """Find the root of an operator's tree, and halve the path to it, which keeps trees flat."""
+    """Find the root of an operator's tree; halving the path to it keeps trees flat."""
     while root[operator] != operator:
         root[operator] = root[root[operator]]
         operator = signed(root[operator])

@@ -1,16 +1,7 @@
 """Solvers: pure functions from a problem and its costs to placements and bounds.
 
-What ``__all__`` names is public, and so is ``search.search``, which has the name of its room; all
-else, kernels above all, may change. Names are imported when they are first used.
-
-Operators are scheduled in six places, each for what the others cannot do:
-
-- ``placement_gym.schedules``: what a given placement takes, by which all others are checked.
-- ``list_scheduling``: HEFT, critical path and m-ETF as published, gaps between tasks included.
-- ``list_policy``: thousands of list schedules from nothing, with weights, and with channels.
-- ``search.rebuild``: a stretch of a placement again, from the middle of its schedule on.
-- ``search.list_schedule``: a schedule that is kept up to date while units move.
-- ``beams.expansion``: many partial schedules side by side, with bounds.
+Public are the names of ``__all__``, and ``search.search``, which has the name of its room; all else
+may change. ``placement_gym.schedules`` lists every scheduler and its purpose.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Lower bounds on the latency of every placement, and the gap to the best known one."""
+"""Lower bounds on the latency of every placement."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, earliest_on_devices_ms, mean_load_ms
 
 MAX_READINGS = 20_000
-"""Readings beyond which only loads are bounded. Hand-tuned: as programs with order grow too large.
-"""
+"""Graphs of more readings are bounded by loads and paths alone. Hand-tuned: programs with order
+grow too large."""
 BEAM_SHARE = 0.4
-"""Share of the time limit that narrow beams may take. Hand-tuned."""
+"""Share of the time limit for narrow beams. Hand-tuned."""
 
 
 def lower_bound(
@@ -32,23 +32,18 @@ def lower_bound(
     time_limit_s: float = 10.0,
     upper_ms: float = np.inf,
 ) -> Solution:
-    """Compute the best bound available for a schedule, with a placement where the solver has one.
+    """Compute the best available bound for a schedule, and a placement if the solver finds one.
 
-    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
-    path with transfers and the balanced load, then beams and the path-load program; of large graphs
-    the first alone. Calls: that path. Loads: the linear program of ``load_ms``, in which units can
-    be divided, and the bound of ``max_load``; of large graphs the first alone. For an overlapping
-    schedule, the latency of the placement may be above the bound.
+    Serial: a minimum cut, or a mixed-integer program. List and event: the longest path with
+    transfers and the balanced load, then beams and the path-load program; the latency of the
+    placement may exceed the bound. Calls: that path. Loads: the linear program in which units can
+    be divided, then ``max_load``. Large graphs get the simple bounds alone.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: What the latency means.
-        time_limit_s: Time limit of the programs, without the compilation of kernels. Ten units take
-            a fraction of a second; where the limit ends them, the bound depends on the machine.
-        upper_ms: A latency that some placement reaches; the bound does not exceed it.
+    ``time_limit_s`` excludes the compilation of kernels. Ten units take a fraction of a second; a
+    bound that the limit ends depends on the machine. Some placement reaches ``upper_ms``, which the
+    bound does not exceed.
     """
-    # Limits that a schedule ignores, or only charges for, must not enter a bound.
+    # Limits that a schedule ignores or only charges for must not enter a bound.
     if not semantics.limits_weights:
         free = (replace(device, memory_bytes=None, weight_share=None) for device in problem.devices)
         problem = replace(problem, devices=tuple(free))
@@ -61,7 +56,7 @@ def lower_bound(
         return serial_program(problem, costs, time_limit_s)
     if semantics.schedule == "calls":
         return Solution(None, path_ms(problem, call_tasks(problem, costs)), proven=False)
-    # The simple bounds take milliseconds, hold at once and let the rest be cut off.
+    # Simple bounds take milliseconds and remain if the time limit ends the rest.
     started = now_s()
     simple_ms = load_ms(problem, costs, time_limit_s)
     overlaps = semantics.schedule in ("event", "list")
@@ -70,16 +65,14 @@ def lower_bound(
         simple_ms = max(simple_ms, path_ms(problem, tasks))
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (now_s() - started)
-    # A program of so many readings would not be built within the limit.
+    # A program of so many readings could not be built within the limit.
     many = len(problem.units.graph.movable_tensors.readers) > MAX_READINGS
-    if left_s < 0.0 or many:
+    if left_s < 0.0 or many or (not overlaps and reaches(upper_ms, bound_ms)):
         return Solution(None, bound_ms, proven=False)
     if overlaps:
         solution = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
-    elif reaches(upper_ms, bound_ms):
-        return Solution(None, bound_ms, proven=False)
     else:
-        # The known load is not passed on: refuting all smaller ones took longer than finding it.
+        # Without the known load: refuting all smaller ones took longer than finding it.
         solution = max_load(problem, costs, None, bound_ms, left_s)
     bound_ms = min(max(bound_ms, solution.bound_ms), upper_ms)
     return replace(solution, bound_ms=bound_ms, proven=False)
@@ -92,21 +85,12 @@ def optimum_or_bound(
     known_ms: Sequence[float],
     evaluate: Callable[[IntArray], float],
 ) -> tuple[float | None, float]:
-    """Compute a lower bound, and the optimum if some placement is proven to reach the bound.
+    """Compute a lower bound, and the optimum if some placement is proven to reach it.
 
-    The optimum is a known latency, or that of the solver's own placement, that exceeds the bound
-    by no more than rounding.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: What the latency means.
-        known_ms: Latencies of feasible placements.
-        evaluate: Returns the latency in ms of an (n_units,) assignment, infinite if it is
-            infeasible.
-
-    Returns:
-        The optimum in ms, None if it is not proven; and the bound in ms.
+    The optimum is the least of the latencies ``known_ms`` of feasible placements and the solver's
+    own, if only rounding separates it from the bound. ``evaluate`` returns the latency in ms of an
+    (n_units,) assignment, infinite if it is infeasible. Returns the optimum in ms, None if it is
+    not proven; and the bound in ms.
     """
     best_ms = min(known_ms, default=np.inf)
     solved = lower_bound(problem, costs, semantics, upper_ms=best_ms)
@@ -119,12 +103,12 @@ def optimum_or_bound(
 def bound_overlapping(
     problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float, upper_ms: float
 ) -> Solution:
-    """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
+    """Bound an event or list schedule by narrow beams, the path-load program and wide beams."""
     started = now_s()
     end = started + time_limit_s
     beam = Beam(problem, costs, semantics, end, MERGE_TOLERANCE)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
-    # Both are tried: the program has the highest bounds of BERT, beams those of most other models.
+    # The program has the highest bounds for BERT, beams for most other models.
     for attempt in ("program", "wide"):
         left_s = end - now_s()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
@@ -139,12 +123,12 @@ def bound_overlapping(
 
 
 def path_ms(problem: Problem, tasks: Tasks) -> float:
-    """The longest path, transfers included, if each of its tasks could choose its device."""
+    """The longest path, transfers included, if each task could choose its device."""
     return float(earliest_on_devices_ms(problem, tasks).min(axis=1).max())
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
-    """Operators with the transfers that calls pay for: out of one device and into the other."""
+    """Operators, and transfers as calls pay for them: out of one device and into the other."""
     tasks = Tasks.from_operators(problem.units, costs)
     border_ms = costs.boundary_ms[tasks.tensor]
     apart = ~np.eye(len(problem.devices), dtype=bool)
@@ -152,11 +136,9 @@ def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
 
 
 def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> float:
-    """The minimum of the maximum load if units could be divided, within memory limits.
-
-    Units of equal times, support and bytes are divided together.
-    """
+    """The least maximum load if units could be divided, within memory limits."""
     tasks = Tasks.from_units(problem.units, costs)
+    # Units of equal times, support and bytes are divided together.
     traits = np.column_stack([tasks.ms, problem.possible, problem.unit_bytes])
     _, first, count = np.unique(traits, axis=0, return_index=True, return_counts=True)
     ms, possible = tasks.ms[first], problem.possible[first]

@@ -17,20 +17,10 @@ MAX_CAPACITY = 2**31 - 1
 
 
 def minimum_cut(units: Units, costs: CostTable) -> Solution:
-    """Minimise unit times and transfers, each tensor sent once per destination.
+    """Minimise unit times and transfers on two devices, each tensor sent once per destination.
 
-    Exact up to the rounding of costs to 31 bits of the result, by which the bound is lower; costs
-    of submodels, memory limits and support are ignored. Units on device 0 are on the source side.
-    A tensor made there has an edge of its cost to a separate node, and unlimited edges from that
-    to all readers, so that it is cut once however many readers are on the sink side; a tensor made
-    on device 1 has the same edges reversed.
-
-    Args:
-        units: What to place.
-        costs: Costs of the units' operators on exactly two devices.
-
-    Raises:
-        ValueError: The number of devices is not two.
+    Exact but for the rounding of costs to 31 bits, by which the bound is lowered. Submodel costs,
+    memory limits and support are ignored. Raises a ``UserError`` unless there are two devices.
     """
     if len(costs.devices) != 2:
         raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")
@@ -38,8 +28,10 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
     maker, readers = tensors.source, tensors.readers
     n, n_tensors = len(units), len(maker)
-    # Two nodes for each tensor: one for readers across the cut from device 0, one from device 1;
-    # then the source and the sink.
+    # Units on device 0 are on the source side. A tensor made there has an edge of its cost to a
+    # separate node, and unlimited edges from that to all readers: it is cut once, however many
+    # readers are on the other side. A tensor made on device 1 has the same edges reversed, to
+    # another node. Nodes are units, two for each tensor, the source and the sink.
     there, everything = n + np.arange(n_tensors), np.arange(n)
     back, source = there + n_tensors, n + 2 * n_tensors
     read = np.repeat(np.arange(n_tensors), np.diff(tensors.offsets))
@@ -53,8 +45,8 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         (readers, back[read], endless),
     ]
     tails, heads, capacities = (np.concatenate(part) for part in zip(*edges, strict=True))
-    # A flow is computed in integers, scaled by the best value known: as that falls, the scale
-    # becomes finer, until another round could gain less than half.
+    # Flows are integers, scaled by the best known value: the scale becomes finer as that falls,
+    # until it falls by less than half.
     best = np.full(n, tasks.ms.sum(axis=0).argmin())
     best_ms, scaled_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
     while 0.0 < best_ms < scaled_ms / 2:

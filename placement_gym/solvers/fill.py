@@ -1,10 +1,8 @@
-"""Filling devices in order, as tools for inference split a model without a model of its costs.
+"""Filling devices in order, as inference tools split models without knowing costs.
 
-``shares="full"`` is accelerate's ``device_map="sequential"``. ``"equal"`` is accelerate's
-``"auto"``, which is ``"balanced"``. ``"limits"`` is llama.cpp's ``--split-mode layer``, which goes
-by free memory and leaves the first layers to the CPU, here the last. ``"fit"`` is llama.cpp's
-``--fit`` (its pull request 16653): experts leave a full device before anything else does.
-``greedy_fill`` is for accelerators that are called like functions.
+Shares are those of accelerate's ``device_map="sequential"`` (``"full"``) and ``"auto"``
+(``"equal"``), and of llama.cpp's ``--split-mode layer`` (``"limits"``; the CPU gets the last layers
+here, not the first) and ``--fit`` (``"fit"``, its pull request 16653).
 """
 
 from __future__ import annotations
@@ -20,32 +18,24 @@ from placement_gym.problem.costs import CostTable
 
 SHARES = ("full", "equal", "limits", "fit")
 EXPERT = re.compile(r".*?(?<!shared_)expert[^/.]*([/.]\d+)?", re.IGNORECASE)
-"""The beginning of a name that says which expert it belongs to; all tokens need a shared one."""
+"""The part of a name that identifies its expert; shared experts serve all tokens and do not
+count."""
 MARGIN = 1.2
-"""Memory that OpenVINO takes a model to need, as a multiple of its weights."""
+"""Memory that OpenVINO assumes a model to need, as a multiple of its weights."""
 
 
 def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> IntArray:
-    """Give each device in turn the next run of units, by weights alone.
+    """Give each device in turn the next run of units, by weights alone; returns (n_units,) devices.
 
-    Accelerators come before hosts, faster devices before slower ones. The last device takes what
-    is left, even beyond its limit. Units that it does not run go to the reference device.
+    Accelerators come before hosts, faster devices before slower ones: ``costs`` only sort devices.
+    The last device takes the rest, even beyond its limit. Unsupported units move to the reference
+    device.
 
-    Args:
-        problem: Units, devices, support and limits.
-        costs: Costs of the units' operators, which only sort the devices.
-        shares: How much an accelerator takes of the weights. ``"full"``: what it can hold.
-            ``"equal"``: an equal share. ``"limits"``: a share in proportion to its limit, equal
-            ones if there is no limit. Never more than it can hold; the last accelerator takes
-            all that it can hold. ``"fit"``: what it can hold, first of all that is not an expert.
-            Experts, by the word in their names, then fill what is left, each with all of its units,
-            and the last device takes the others. Without experts it is ``"full"``.
-
-    Returns:
-        (n_units,) devices.
-
-    Raises:
-        UserError: ``shares`` is unknown.
+    An accelerator takes as much of the weights as it can hold (``shares="full"``), or at most an
+    equal share (``"equal"``) or one in proportion to its limit (``"limits"``; equal without
+    limits). The last accelerator takes all that it can hold. ``"fit"`` first fills devices without
+    experts, which are recognised by name; whole experts then take the remaining memory, and the
+    last device the others. Raises a ``UserError`` if ``shares`` is unknown.
     """
     check_choice("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])
@@ -62,7 +52,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
         device[begin : begin + count] = here
         left[problem.memory.shared[here]] -= total_bytes[count - 1] if count else 0.0
         begin += count
-    # An expert goes to the first device with room, from its own on.
+    # Experts go to the first device with room, beginning with that of the run they are in.
     for expert in experts:
         expert_bytes = problem.unit_bytes[expert].sum()
         for here in order[order.tolist().index(device[expert[0]]) :]:
@@ -98,13 +88,12 @@ def compute_shares(problem: Problem, costs: CostTable, order: IntArray, shares: 
 
 
 def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
-    """Split by HETERO's ``PIPELINE_PARALLEL``, which counts weights alone, 1.2 times.
+    """Split as HETERO's ``PIPELINE_PARALLEL`` does: by weights alone, times ``MARGIN``.
 
-    Each device in the order of the problem takes a run of units, the last one what is left. One
-    that holds 1.2 times the rest, or has no limit, takes all of it, and the devices after it
-    get nothing. Else it fills by its limit, or, where the devices together are too small, by its
-    share of their memory. Pools are unknown to it: each device counts as if it had all of one.
-    Returns (n_units,) devices, of (n_units,) bytes of weights, without state.
+    Each device in order takes a run of units, the last one the rest. A device that can hold the
+    rest takes all of it. Otherwise it fills up to its limit, or, if the devices together are too
+    small, takes its share of their memory. Devices of a pool each count all of it. ``weights`` are
+    (n_units,) bytes without state; returns (n_units,) devices.
     """
     limits, last = problem.limits_bytes, len(problem.devices) - 1
     device = np.full(problem.n_units, last)
@@ -126,21 +115,12 @@ def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
 
 
 def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = None) -> IntArray:
-    """Fill one accelerator after another in topological order, for schedule ``"calls"``.
+    """Fill one accelerator after another, for schedule ``"calls"``; returns (n_units,) devices.
 
-    The greedy algorithm of Tarnawski et al. (2020, section 6), for the latency of accelerators
-    that are called like functions.
-
-    A unit that the current accelerator does not support or has no room for goes to a host, or
-    else to any accelerator that can hold it, or else to where the most room is left.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Which devices are hosts.
-        order: (n_units,) units in the order in which they are placed; None takes their own.
-
-    Returns:
-        (n_units,) device of each unit.
+    The greedy algorithm of Tarnawski et al. (2020, section 6). Units are placed in (n_units,)
+    ``order``, by default topological. One that the current accelerator does not support or have
+    room for moves to a host, else to any accelerator that can hold it, else to the device with the
+    most room.
     """
     room, shared = problem.limits_bytes.copy(), problem.memory.shared
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)

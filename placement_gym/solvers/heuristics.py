@@ -1,8 +1,4 @@
-"""Simple placements: the one list that searches begin with, plans measure and learners are held to.
-
-``SIMPLE`` has what follows from the costs. Prefixes and windows are many, of which each caller
-takes the cheapest by its own model of a latency.
-"""
+"""Simple placements: searches start from them, plans measure them, learners must beat them."""
 
 from __future__ import annotations
 
@@ -27,10 +23,10 @@ SIMPLE = {
     "dp": "placement_gym.solvers.pipelines.pipeline:exact_pipeline",
     "model-per-device": "placement_gym.solvers.heuristics:model_per_device",
 }
-"""Name -> module and name of the function of a problem and its costs."""
+"""Name -> module and name of a function of a problem and its costs."""
 MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
-"""Above the first, m-ETF and the best contiguous split take longer than the search that begins with
-them; above the second, every list schedule does."""
+"""Above the first, m-ETF and the best contiguous split take longer than the search that starts from
+them; above the second, all list schedules do."""
 MOST_UNITS = {
     "m-etf": MANY_UNITS,
     "dpl": MANY_UNITS,
@@ -38,20 +34,15 @@ MOST_UNITS = {
     "critical-path": VERY_MANY_UNITS,
 }
 MAX_ASSIGNMENTS = 2**16
-"""Assignments of models to devices that are tried, at most. Hand-tuned."""
+"""Maximum number of assignments of models to devices. Hand-tuned."""
 
 
 def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[Named]:
-    """Yield the named placements of ``SIMPLE``, computed when they are asked for.
+    """Yield the named placements of ``SIMPLE``, each computed on demand.
 
-    Those that are too slow for so many units are left out, as are pipelines and whole models that
-    fit no memory, and pipelines of graphs that are too wide. List schedules and fillings may exceed
+    Omitted are those that are too slow for so many units, pipelines and whole models that fit no
+    memory, and pipelines of graphs that are too wide. List schedules and fillings may exceed
     limits.
-
-    Args:
-        problem: Units, devices, support and limits.
-        costs: Costs of the units' operators.
-        names: Keys of ``SIMPLE``.
     """
     for name in names:
         if problem.n_units <= MOST_UNITS.get(name, problem.n_units):
@@ -61,7 +52,7 @@ def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[
 
 
 def propose_single_devices(problem: Problem) -> Iterator[Named]:
-    """Yield every device alone, also those that lack an operator or memory."""
+    """Yield every device alone, even if it lacks an operator or memory."""
     for device, name in enumerate(problem.device_names):
         yield f"{name} alone", problem.single(device)
 
@@ -72,12 +63,10 @@ def propose_prefixes(problem: Problem, cells: int = MAX_CELLS) -> IntArray:
 
 
 def propose_windows(problem: Problem, cells: int = MAX_CELLS, inner: bool = False) -> IntArray:
-    """(k, n_units) every window between two cuts of a grid, on every ordered pair.
+    """(k, n_units) every window between two cuts of a grid, on every ordered pair of devices.
 
-    Args:
-        problem: Units and devices.
-        cells: Intervals of the grid, at most.
-        inner: Whether windows that begin with the first unit are left out: these are prefixes.
+    The grid has at most ``cells`` intervals; ``inner`` omits windows that begin with the first
+    unit, which are prefixes.
     """
     return place_on_all_pairs(problem, combinations(cut_grid(problem, cells)[inner:], 2))
 
@@ -90,16 +79,11 @@ def place_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntAr
 
 
 def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
-    """Give each model of a union a device such that the largest load is as small as it can be.
+    """(n_units,) devices: each model of a union on the one that minimises the largest load.
 
-    No tensor moves, so a device's load is the sum of what its models take in a round. Of
-    equal loads the first one in the order of devices is taken; a single model gets its best device.
-
-    Returns:
-        (n_units,) devices.
-
-    Raises:
-        UserError: There are too many assignments, or none respects support and memory.
+    No tensor moves, so a device's load is the sum of its models' times in a round. Equal loads are
+    decided by the order of devices. Raises a ``UserError`` if there are too many assignments, or
+    none respects support and memory.
     """
     ms, model = time_models(problem, costs)
     n_models, n_devices = ms.shape
@@ -123,7 +107,7 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
 
 
 def time_models(problem: Problem, costs: CostTable) -> tuple[FloatArray, IntArray]:
-    """(n_models, n_devices) ms of each model in a round; and (n_units,) the model of each unit."""
+    """(n_models, n_devices) ms of each model in a round, and (n_units,) the model of each unit."""
     units = problem.units
     model = np.empty(len(units), dtype=np.int64)
     model[units.of_operator] = units.graph.model_of

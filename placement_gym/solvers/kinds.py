@@ -1,4 +1,4 @@
-"""Devices that can be exchanged for one another, and how many of each kind are in use."""
+"""Devices that can be exchanged for one another, and the number of each kind in use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from placement_gym.problem.costs import CostTable
 def interchangeable_devices(
     problem: Problem, costs: CostTable, transfer_ms: FloatArray | None = None
 ) -> list[list[int]]:
-    """Group devices of equal costs, support and memory; of those in pools, ones that share it.
+    """Group devices of equal costs, support and memory; devices of pools also share the pool.
 
-    Where more than borders count, (n_tensors, n_devices, n_devices) ``transfer_ms`` must stay the
-    same if two devices of a group are exchanged.
+    With (n_tensors, n_devices, n_devices) ``transfer_ms``, exchanging two devices of a group also
+    leaves all transfers the same.
     """
     groups: dict[bytes, list[int]] = {}
     for device in range(len(problem.devices)):
@@ -31,7 +31,7 @@ def interchangeable_devices(
 
 
 def split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
-    """Parts of a group in which any two devices can be exchanged without changing a transfer."""
+    """Parts of a group whose devices can be exchanged without changing a transfer."""
     parts: list[list[int]] = []
     for device in group:
         for part in parts:
@@ -46,20 +46,15 @@ def split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]
 
 
 class Kinds:
-    """Kinds of devices; a state is a number of devices in use of each kind.
-
-    Attributes:
-        devices, first: Devices of each kind, and one of each.
-        counts: (n_kinds,) number of devices.
-        n_states: Number of states: from no device in use, state 0, to all of them, the last.
-        stride: (n_kinds,) distance to the state with one device of the kind less.
-    """
+    """Kinds of devices; a state is a number of devices in use of each kind."""
 
     def __init__(self, devices: list[list[int]]) -> None:
         self.devices, self.first = devices, [group[0] for group in devices]
         self.counts = np.array([len(group) for group in devices], dtype=np.int64)
+        # states from no device in use, state 0, to all of them, the last
         sizes = self.counts + 1
         self.n_states = int(np.prod(sizes.astype(np.float64)))
+        # distance to the state with one device of each kind less
         self.stride = np.array([np.prod(sizes[k + 1 :], dtype=np.int64) for k in range(len(sizes))])
 
     @property

@@ -1,8 +1,7 @@
-"""Linear programs: built block by block, and solved by HiGHS in a unit of time that suits it.
+"""Linear programs, built block by block and solved by HiGHS in a suitable unit of time.
 
 HiGHS compares with absolute tolerances near 1e-6, drops coefficients below 1e-9, and rounds badly
-where coefficients are many orders of magnitude above the optimum. Most problems have optima that
-suit it in milliseconds.
+if coefficients exceed the optimum by orders of magnitude. Milliseconds suit most problems.
 """
 
 from __future__ import annotations
@@ -18,21 +17,19 @@ from scipy.sparse import coo_array
 from placement_gym.base import BoolArray, FloatArray, IntArray, now_s
 
 MIN_OPTIMUM, MAX_OPTIMUM = 1.0, 2.0**17
-"""An optimum in this range of units is accurate. Hand-tuned: by the solver's absolute tolerances.
-"""
+"""Optima in this range of units are accurate. Hand-tuned: by the solver's absolute tolerances."""
 OPTIMUM_BITS = 10
-"""If the unit is not the millisecond, the optimum is about two to this power of units. Hand-tuned:
-inside the range above."""
+"""Other units than the millisecond make the optimum about two to this power. Hand-tuned: inside the
+range above."""
 MAX_TIME = 2.0**20
 """Times of more units are lowered to this number: no good placement contains them, and the program
 remains a lower bound."""
 GAP = 1e-6
-"""Relative gap to the bound at which HiGHS stops. Hand-tuned; its own default is 1e-4."""
+"""Relative gap to the bound at which HiGHS stops. Hand-tuned; its default is 1e-4."""
 SPARSIFY_RULE = 1 << 14
-"""The rule of HiGHS's presolve with which versions 1.10 to 1.15 hold a program of BERT's operators,
-which has a placement, to be infeasible."""
+"""A presolve rule: with it HiGHS 1.10 to 1.15 declares a feasible program of BERT infeasible."""
 MAX_UNIT_CHANGES = 10
-"""Units of time that are tried for one program, at most. Hand-tuned so a program always ends."""
+"""Maximum number of units of time per program. Hand-tuned so a program always ends."""
 FEASIBLE_STATUS = 2
 """HiGHS's ``kSolutionStatusFeasible``."""
 NOTHING_FEASIBLE = (
@@ -44,13 +41,11 @@ NOTHING_FEASIBLE = (
 class Linear:
     """A linear program built from blocks of variables and constraints.
 
-    All times are in ms, results included; the solver sees them in another unit where that is more
-    accurate. Times are: the objective; variables that are marked ``in_ms``; and, in constraints on
-    these, the coefficients of other variables and both sides. Coefficients far above the optimum
-    are lowered, so the program must also be a lower bound for lower times.
-
-    Args:
-        about_ms: A positive lower bound of the optimum, not far below it; zero if unknown.
+    All times are in ms, results included; the solver gets them in a unit in which it is accurate.
+    Times are the objective, variables ``in_ms``, and, in constraints on these, both sides and the
+    coefficients of other variables. Coefficients far above the optimum are lowered, so the program
+    must remain a lower bound for lower times. ``about_ms`` is a positive lower bound of the
+    optimum, not far below it; zero if unknown.
     """
 
     def __init__(self, about_ms: float = 0.0) -> None:
@@ -78,10 +73,10 @@ class Linear:
         whole: bool = False,
         in_ms: bool = False,
     ) -> IntArray:
-        """Add a block of variables; returns their columns, in that shape.
+        """Add a block of variables; return their columns, in that shape.
 
-        The objective, which is minimised, has ``cost`` as their coefficients. Variables that are
-        ``whole`` must be integers; the cost of those ``in_ms``, which are times, is a number.
+        The objective, which is minimised, has the coefficients ``cost``, for variables ``in_ms``
+        plain numbers. Variables that are ``whole`` must be integers; those ``in_ms`` are times.
         """
         size = int(np.prod(shape))
         self.cost.append(broadcast_flat(cost, shape))
@@ -101,7 +96,7 @@ class Linear:
     ) -> None:
         """Add ``rows`` constraints: ``low`` <= sum of the terms <= ``high``.
 
-        A term is columns, the same number for each row, and their coefficients.
+        A term is an array of columns, equally many per row, and their coefficients.
         """
         numbers = np.arange(self.n_rows, self.n_rows + rows)
         each = [np.repeat(numbers, columns.size // max(rows, 1)) for columns, _ in terms]
@@ -114,13 +109,13 @@ class Linear:
         self.n_rows += rows
 
     def require_differences(self, first: IntArray, second: IntArray, apart: IntArray) -> None:
-        """Let each variable of ``apart`` be at least how far those of the other two are apart."""
+        """Require variables ``apart`` of at least the absolute differences between two blocks."""
         for sign in (1.0, -1.0):
             self.require((first, sign), (second, -sign), (apart, -1.0), rows=first.size)
 
     @property
     def first_unit_ms(self) -> float:
-        """The unit to begin with: by the bound, or the largest coefficient that is a time."""
+        """The initial unit: by the bound, or by the largest coefficient that is a time."""
         if self.about_ms:
             return choose_unit(self.about_ms)
         timed, cost = np.concatenate(self.timed), np.concatenate(self.cost)
@@ -151,33 +146,26 @@ def choose_unit(about_ms: float) -> float:
 
 
 def is_accurate(optimum_ms: float, unit_ms: float) -> bool:
-    """Return whether a program in this unit finds this nonnegative optimum accurately."""
+    """Return whether a nonnegative optimum is accurate in this unit."""
     return optimum_ms == 0.0 or MIN_OPTIMUM <= optimum_ms / unit_ms < MAX_OPTIMUM
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """Result of HiGHS, times in ms.
+    """The result of HiGHS; times in ms."""
 
-    Attributes:
-        values: (n_columns,) of the best feasible point found; None if there is none.
-        objective: Of that point, as the solver computes it; infinite without one.
-        bound: Lower bound of the objective, at least 0; infinite where nothing is feasible.
-        proven: Whether the best point reaches the bound, to the solver's gap. This is what the
-            solver says: for a proof, compute the latency of the placement again.
-        prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for
-            programs with integers.
-    """
-
-    values: FloatArray | None
-    objective: float
-    bound: float
+    values: FloatArray | None  # (n_columns,) of the best feasible point; None if there is none
+    objective: float  # the solver's value of that point; infinite without one
+    bound: float  # lower bound of the objective, at least 0; infinite if nothing is feasible
+    # whether the point reaches the bound within the gap, by the solver's own sums: a proof computes
+    # the latency of the placement again
     proven: bool
+    # (n_rows,) change of the bound per unit of a constraint's right side; None with integers
     prices: FloatArray | None = None
 
 
 class QuietHighs(highspy.Highs):
-    """HiGHS that prints nothing; otherwise version 1.16 prints its name as an instance is made."""
+    """HiGHS without output; version 1.16 otherwise prints its name for every instance."""
 
     def enableCallbacks(self) -> None:  # noqa: N802  the first method that its constructor calls
         self.silent()
@@ -187,7 +175,7 @@ class QuietHighs(highspy.Highs):
 class Solver:
     """Solves a program, and again after rows were added to it.
 
-    Variables that must be integers may be divided if the program is not to be ``whole``.
+    Unless ``whole``, integer variables may be divided.
     """
 
     def __init__(self, program: Linear, whole: bool = True) -> None:
@@ -197,7 +185,7 @@ class Solver:
         self.use_unit(program.first_unit_ms)
 
     def use_unit(self, unit_ms: float) -> None:
-        """Pass the program to HiGHS, with times in a unit that is a power of two of a ms."""
+        """Pass the program to HiGHS with times in this unit, a power of two of a ms."""
         program = self.program
         self.unit_ms, self.n_passed = unit_ms, 0
         self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
@@ -220,7 +208,7 @@ class Solver:
             self.limit(*self.limits)
 
     def pass_new_rows(self) -> None:
-        """Pass on the rows that were added to the program."""
+        """Pass the rows that were added to the program."""
         program = self.program
         if self.n_passed == len(program.low):
             return
@@ -239,16 +227,13 @@ class Solver:
         self.highs.addRows(len(low), *sides, matrix.nnz, starts, columns, matrix.data)
 
     def limit(self, rows: IntArray, high: FloatArray) -> None:
-        """Change upper limits of rows without times, in the solver and not in the program."""
+        """Change upper limits of rows without times in the solver, not in the program."""
         self.limits = rows, high
         for row, most in zip(rows.tolist(), high.tolist(), strict=True):
             self.highs.changeRowBounds(row, -np.inf, most)
 
     def run(self, time_limit_s: float) -> Optimum:
-        """Minimise the objective of the rows that are passed.
-
-        Where the unit is too long for the optimum that is found, the bound is zero.
-        """
+        """Minimise the objective of the rows passed; the bound is zero if the unit is too long."""
         highs, unit_ms = self.highs, self.unit_ms
         highs.setOptionValue("time_limit", highs.getRunTime() + float(time_limit_s))
         highs.run()
@@ -274,7 +259,7 @@ class Solver:
         return Optimum(best, objective, max(bound * unit_ms, 0.0), proven, prices)
 
     def minimize(self, time_limit_s: float) -> Optimum:
-        """Minimise the objective of the present program, in another unit if that is needed."""
+        """Minimise the objective of the current program, in another unit if necessary."""
         self.pass_new_rows()
         result = self.run(time_limit_s)
         if result.values is None or is_accurate(result.objective, self.unit_ms):
@@ -290,14 +275,11 @@ def minimize(
     gap: float = GAP,
     max_nodes: int | None = None,
 ) -> Optimum:
-    """Minimise the objective; at a limit return the best point so far and the bound.
+    """Minimise the objective; at a limit return the best point and the bound so far.
 
-    Args:
-        program: Its times may be of any scale.
-        time_limit_s: Wall-clock limit.
-        start: Columns and values of a point to start from, which the solver completes.
-        gap: Relative distance to the bound at which the solver stops.
-        max_nodes: Maximum number of nodes of the search tree, which unlike time is reproducible.
+    ``start`` has columns and values of a partial point, which the solver completes. It stops at the
+    relative distance ``gap`` to the bound, or after ``max_nodes`` search nodes, which unlike time
+    are reproducible.
     """
     end = now_s() + time_limit_s
     solver, best = Solver(program), None

@@ -1,8 +1,8 @@
-"""List scheduling: tasks are placed one after another, each on the device that is best for it.
+"""List scheduling: tasks are placed one after another, each on its best device.
 
-All of these respect support and memory limits; where no device has room, the one with the most
-room left takes the task. Their estimate of time is optimistic, as transfers never wait for each
-other: evaluate what they return.
+All functions respect support and memory limits; if no device has room, the one with the most room
+takes the task. Their times are optimistic, as transfers do not wait for each other: evaluate the
+placements they return.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placement_gym.solvers.tasks import Tasks
 
 
 class PartialSchedule:
-    """A partial schedule: when and where the tasks placed so far run."""
+    """The devices and times of the tasks placed so far."""
 
     def __init__(self, problem: Problem, tasks: Tasks) -> None:
         self.problem, self.tasks = problem, tasks
@@ -45,7 +45,7 @@ class PartialSchedule:
         return np.flatnonzero(fits)
 
     def ready_ms(self, task: int) -> FloatArray:
-        """(n_devices,) when the task's inputs are on each device."""
+        """(n_devices,) times at which the task's inputs are on each device."""
         tensors = self.read[self.first_read[task] : self.first_read[task + 1]]
         makers = self.tasks.tensors.source[tensors]
         there = self.device[self.tasks.unit[makers]]
@@ -54,10 +54,10 @@ class PartialSchedule:
         return result
 
     def start_ms(self, device: int, ready_ms: float, duration_ms: float) -> float:
-        """The earliest start on a device, in a gap if the task fits into one.
+        """The earliest start on a device, possibly in a gap.
 
-        Work without gaps is skipped as one block, unless the task takes no time, as that fits
-        between any two others.
+        Work without gaps is skipped as one block, unless the task takes no time and fits between
+        any two.
         """
         slots = self.blocks[device] if duration_ms > 0.0 else self.busy[device]
         at = bisect_left(slots, (ready_ms, ready_ms))
@@ -85,7 +85,7 @@ class PartialSchedule:
 
 
 def merge(blocks: list[tuple[float, float]], start: float, finish: float) -> None:
-    """Add an interval that overlaps none to sorted ones, joined to those that it touches."""
+    """Insert an interval into sorted ones and join those that touch; none may overlap."""
     at = bisect_left(blocks, (start, finish))
     if at < len(blocks) and blocks[at][0] == finish:
         finish = blocks.pop(at)[1]
@@ -96,18 +96,17 @@ def merge(blocks: list[tuple[float, float]], start: float, finish: float) -> Non
 
 
 def heft(problem: Problem, costs: CostTable) -> IntArray:
-    """Place tasks by HEFT: highest upward rank first, each where it finishes first, gaps included.
+    """Place tasks by HEFT (Topcuoglu et al. 2002); returns (n_units,) devices.
 
-    Topcuoglu et al. 2002. Returns (n_units,) devices.
+    Highest upward rank first, each task where it finishes first, gaps included.
     """
     return place_by_rank(problem, costs, PartialSchedule.start_ms)
 
 
 def critical_path(problem: Problem, costs: CostTable) -> IntArray:
-    """Place tasks by list scheduling: highest upward rank first, each where it finishes first.
+    """Place tasks by list scheduling; returns (n_units,) devices.
 
-    As ``heft``, but a device runs its tasks in that order and leaves gaps unfilled. Returns
-    (n_units,) devices.
+    As ``heft``, but a device runs tasks in the order of their ranks and leaves gaps unfilled.
     """
     return place_by_rank(problem, costs, PartialSchedule.start_last_ms)
 
@@ -117,7 +116,7 @@ def place_by_rank(
     costs: CostTable,
     start_ms: Callable[[PartialSchedule, int, float, float], float],
 ) -> IntArray:
-    """(n_units,) devices of tasks by rank; ``start_ms`` of a device, inputs and a duration."""
+    """(n_units,) devices of tasks by rank; ``start_ms`` of a device, ready time and duration."""
     partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
     ms = partial.tasks.ms
     for task in partial.tasks.rank_order().tolist():
@@ -131,9 +130,10 @@ def place_by_rank(
 
 
 def m_etf(problem: Problem, costs: CostTable) -> IntArray:
-    """Place by m-ETF the ready task that can start first on any device (Baechi, section 3).
+    """Place tasks by m-ETF (Baechi, section 3); returns (n_units,) devices.
 
-    Ties go to the task with the highest upward rank. Returns (n_units,) devices.
+    The ready task that can start first on any device is next, of equal ones that of the highest
+    upward rank.
     """
     partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
     tasks = partial.tasks

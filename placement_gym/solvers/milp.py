@@ -1,4 +1,4 @@
-"""Serial placements under limits by a mixed-integer linear program, solved by HiGHS."""
+"""Serial placements under limits, by a mixed-integer linear program that HiGHS solves."""
 
 from __future__ import annotations
 
@@ -25,16 +25,12 @@ def serial_program(
 
     Times and transfers, once per tensor and destination, are linear. The number of submodels is
     not: the program counts one per device in use, a lower bound, and is solved again without the
-    placements found so far until no other can be faster, unless ``max_nodes`` is given. This takes
-    few rounds if submodels are cheap.
+    placements found so far until none can be faster, unless ``max_nodes`` is given. Cheap submodels
+    need few rounds.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
-            returned.
-        gap: See ``minimize``.
-        max_nodes: See ``minimize``.
+    At the wall-clock limit, returns the best placement and bound so far. ``gap`` is the relative
+    distance to the bound at which the solver stops; ``max_nodes`` limits search nodes, which unlike
+    time is reproducible.
     """
     end = now_s() + time_limit_s
     tasks = Tasks.from_units(problem.units, costs)
@@ -44,7 +40,7 @@ def serial_program(
         result = minimize(program, max(end - now_s(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(result.bound, best_ms)
         in_time = now_s() < end and max_nodes is None
-        # No placement outside of those excluded is better: the best one is the optimum.
+        # No other placement is better: the best one is the optimum.
         if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         assignment = result.values[x].argmax(axis=1)
@@ -58,7 +54,7 @@ def serial_program(
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
         bound_ms = min(result.bound, best_ms)
-        # Without costs of submodels the program is exact; else it is solved again without it.
+        # Without costs of submodels the program is exact; otherwise others may be faster.
         near = bound_ms >= best_ms * (1 - gap)
         if not costs.submodel_ms.any() or not result.proven or near or not in_time:
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
@@ -71,9 +67,9 @@ def build_serial_program(
 ) -> tuple[Linear, IntArray]:
     """Build the program; returns it with the columns x[u, d] that place a unit.
 
-    z[t, a, b] moves tensor t from device a to b. A tensor with a reader on b and its maker on
-    another device must arrive from there: sum_a z[t, a, b] >= x[reader, b] - x[maker, b], and
-    z[t, a, b] <= x[maker, a].
+    z[t, a, b] moves tensor t from device a to b. A tensor with a reader on b and its maker
+    elsewhere must arrive: sum_a z[t, a, b] >= x[reader, b] - x[maker, b], and z[t, a, b] <=
+    x[maker, a].
     """
     tensor, reader = tasks.tensors.readings()
     maker, t, d = tasks.tensors.source, len(tasks.tensor), len(problem.devices)
@@ -96,8 +92,8 @@ def add_placement(
 ) -> IntArray:
     """(n_units, n_devices) columns that place every unit once, within support and memory limits.
 
-    ``cost`` is theirs in the objective, (n_units, n_devices) or one for all; they are ``whole`` if
-    a unit must not be divided. The last rows of the program are then those of ``limit_memory``.
+    ``cost`` is (n_units, n_devices) or a number; ``whole`` units must not be divided. The last rows
+    of the program are those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
@@ -109,9 +105,9 @@ def add_placement(
 def limit_memory(
     program: Linear, x: IntArray, unit_bytes: FloatArray, memory: MemoryGroups
 ) -> None:
-    """Keep the (n,) bytes that columns x place on a device, or on those of a pool, within limits.
+    """Keep the (n,) bytes that columns place on each device or pool within limits.
 
-    It adds a row for each of ``memory.limited``, in that order.
+    Adds a row for each of ``memory.limited``, in that order.
     """
     scale = max(unit_bytes.max(), 1.0)
     for group in memory.limited.tolist():
@@ -126,7 +122,7 @@ def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:
 
 
 def submodel_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:
-    """Total cost of a placement's submodels, ms."""
+    """Total cost of a placement's submodels, in ms."""
     if not costs.submodel_ms.any():
         return 0.0
     graph, on = problem.units.graph, assignment[problem.units.of_operator]

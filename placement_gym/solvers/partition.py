@@ -1,7 +1,7 @@
 """Balanced parts of a graph with a small cut, by METIS: placement that ignores directions.
 
-The baseline of "graph partitioning" in papers on placement (Scotch in Tarnawski et al. 2020, METIS
-in Mirhoseini et al. 2017).
+The baseline "graph partitioning" of papers on placement (Scotch in Tarnawski et al. 2020, METIS in
+Mirhoseini et al. 2017).
 """
 
 from __future__ import annotations
@@ -12,30 +12,24 @@ from scipy.sparse import coo_array
 from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.problem import Problem
 from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import mean_transfers_ms
 from placement_gym.solvers.repairs import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 
 MIN_MODEL_MS = 1e-300
-"""In place of a model's time of zero: the sum of its reciprocals over devices stays finite."""
+"""Replaces a model time of zero, so that the sum of reciprocals is finite."""
 TOTAL_WEIGHT = 2.0**24
-"""Sum of the weights, which are integers of 32 bits. Hand-tuned: far from their overflow."""
+"""Sum of the weights, which are 32-bit integers. Hand-tuned: far from their overflow."""
 METIS_SEED = 0
-"""Of METIS's matching and refinement: any, but always the same, as partitions depend on it."""
+"""Seed of METIS's matching and refinement; partitions depend on it."""
 
 
 def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) devices by METIS: a part for each, in proportion to its speed.
+    """(n_units,) devices by METIS: one part each, in proportion to its speed.
 
-    A unit weighs its share of the model's time, averaged over devices; an edge between two units
-    the mean time of transfers, of a tensor with several readers a share of it. Units that their
-    device does not run or hold are repaired.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-
-    Raises:
-        UserError: pymetis is not installed.
+    A unit weighs its share of the model's time, averaged over devices; an edge weighs the mean time
+    of its transfers, divided among a tensor's readers. Units that their device does not run or hold
+    are repaired. Raises a ``UserError`` without pymetis.
     """
     try:
         import pymetis
@@ -44,7 +38,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
 
     tasks = Tasks.from_units(problem.units, costs)
     whole_ms = np.maximum(tasks.ms.sum(axis=0), MIN_MODEL_MS)
-    first, other, link_ms = undirected_links(tasks, len(problem.devices))
+    first, other, link_ms = undirected_links(tasks)
     _, part = pymetis.part_graph(
         len(problem.devices),
         pymetis.CSRAdjacency(first, other),
@@ -57,19 +51,15 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
     return repair(problem, device[None], RepairPrices.from_costs(problem, costs))[0]
 
 
-def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Neighbours of units and what a cut between them costs, in rows of a sparse matrix.
-
-    These are (n_units + 1,) where each unit's neighbours begin, (n_links,) neighbours, and ms.
-    """
+def undirected_links(tasks: Tasks) -> tuple[IntArray, IntArray, FloatArray]:
+    """(n_units + 1,) offsets, (n_links,) neighbours and ms of the cuts between units."""
     tensor, maker, reader = tasks.readings
-    pairs = max(n_devices * (n_devices - 1), 1)
-    share_ms = (tasks.transfer_ms.sum(axis=(1, 2)) / pairs)[tensor] / np.bincount(tensor)[tensor]
+    share_ms = mean_transfers_ms(tasks.transfer_ms)[tensor] / np.bincount(tensor)[tensor]
     ends = np.concatenate([maker, reader]), np.concatenate([reader, maker])
     matrix = coo_array((np.tile(share_ms, 2), ends), (len(tasks), len(tasks))).tocsr()
     return matrix.indptr, matrix.indices, matrix.data
 
 
 def integers(values: FloatArray) -> IntArray:
-    """Nonnegative values in proportion to them, which add up to about ``TOTAL_WEIGHT``."""
+    """Nonnegative integers in proportion to values, with a sum of about ``TOTAL_WEIGHT``."""
     return np.round(values / (values.sum() or 1.0) * TOTAL_WEIGHT).astype(np.int64)

@@ -10,12 +10,12 @@ import numpy as np
 from placement_gym.base import BoolArray, FloatArray, IntArray, inlined_part, kernel, signed
 
 RUN_SHARE = 0.1
-"""A run moves as a whole only if that frees at least this share of its device's excess. So only few
-runs move one after another, and the time does not grow with the square of the number of units."""
+"""A run moves as a whole only if it frees at least this share of its device's excess. So few runs
+move, and the time does not grow with the square of the number of units."""
 
 
 class RepairTerms(NamedTuple):
-    """Arrays that decide which unit goes where."""
+    """Arrays that decide the moves of units."""
 
     size: FloatArray  # (n_units,) bytes
     # (n_devices,) bytes, infinite without a limit; that of its pool if it shares one
@@ -40,9 +40,8 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
         room = move_to_supported(terms, place)
         if overload(room, owner) > 0.0:
             empty_full_devices(terms, place, room, preferred)
-        # Moves of single units can get stuck where units of other sizes block each other. Filling
-        # devices from the beginning, largest first, can continue; it is kept only while it lowers
-        # the overload.
+        # Moves of single units can get stuck where units of other sizes block each other. Then all
+        # units are placed again, largest first, as long as that lowers the overload.
         while overload(room, owner) > 0.0:
             other = place.copy()
             other_room = refill(terms, other)
@@ -57,10 +56,10 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
 
 @inlined_part
 def overload(room: FloatArray, owner: IntArray) -> float:
-    """Bytes that devices hold beyond their limits, those of a pool counted once."""
+    """Bytes that devices hold beyond their limits; those of a pool count once."""
     total = 0.0
     for d in range(len(room)):
-        # All devices of a pool have the same room: its first one speaks for it.
+        # All devices of a pool have the same room: only its first one counts.
         if owner[d] == d:
             total -= min(room[d], 0.0)
     return total
@@ -68,7 +67,7 @@ def overload(room: FloatArray, owner: IntArray) -> float:
 
 @inlined_part
 def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> None:
-    """Put bytes on a device: every device that shares its memory has so much less room."""
+    """Subtract bytes from the room of a device and all that share its memory."""
     for d in range(len(room)):
         if owner[d] == owner[device]:
             room[d] -= size
@@ -76,10 +75,10 @@ def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> No
 
 @inlined_part
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
-    """Move units that their device does not support; returns the (n_devices,) room left."""
+    """Move units that their device does not support; return the (n_devices,) room left."""
     room = terms.limit.copy()
     n = len(place)
-    # Units that stay take their room first, or those that must move would choose full devices.
+    # Units that stay take room first, or others would choose full devices.
     for u in range(n):
         if np.isfinite(terms.price[u, place[u]]):
             take_room(room, terms.owner, place[u], terms.size[u])
@@ -105,10 +104,10 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
 
 @inlined_part
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
-    """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
+    """Place all units again, largest first; those on full devices by ``choose_device``."""
     room = terms.limit.copy()
     for u in terms.by_size:
-        # A unit without bytes frees nothing where it is.
+        # Moving a unit without bytes frees nothing.
         if terms.size[u] > 0.0 and terms.size[u] > room[place[u]]:
             place[u] = choose_device(terms, u, room)
         take_room(room, terms.owner, place[u], terms.size[u])
@@ -121,10 +120,10 @@ def empty_full_devices(
 ) -> None:
     """Move units and runs from full devices to where they fit, until no move helps.
 
-    Runs are considered at the beginning and whenever a run has moved or a device has become
-    feasible, units at every move.
+    Runs are considered at the beginning and after a run has moved or a device has become feasible,
+    units at every move.
     """
-    # What the caller wants to keep leaves only in the second round, when nothing else can.
+    # Units to keep leave only in the second round, when no others can.
     may_leave = np.empty(len(place), np.bool_)
     for everyone in range(2):
         for u in range(len(place)):
@@ -132,7 +131,7 @@ def empty_full_devices(
         waiting = list_units(terms, place, room, may_leave)
         while len(waiting):
             begin, end, there, rank = choose_run(terms, place, room, may_leave)
-            # A run that moves as a whole pays for no transfer inside: it may beat its best unit.
+            # A run pays for no inner transfer: it may beat its best unit.
             if there >= 0 and rank <= waiting[0][0]:
                 for u in range(begin, end):
                     move(terms, u, there, place, room)
@@ -165,13 +164,13 @@ def move_units(
 ) -> None:
     """Move units of the heap, least rank first, until a device has become feasible.
 
-    Ranks rise as other devices fill up, which is noticed when a unit's turn comes. They fall only
-    if a neighbour has moved, and then the unit is added again.
+    Ranks increase as other devices fill up, which is noticed at a unit's turn. They decrease only
+    if a neighbour moves; then the unit is added again.
     """
     while len(waiting):
         rank, u = heappop(waiting)
         now, there = choose_target(terms, u, place, room)
-        # Another unit may have filled its target, or made its own device feasible, meanwhile.
+        # Other moves may have filled its target or made its own device feasible.
         if there < 0 or room[place[u]] >= 0.0:
             continue
         # A stale rank is a lower bound: the unit goes back with its true one.
@@ -182,7 +181,7 @@ def move_units(
         move(terms, u, there, place, room)
         if room[here] >= 0.0:
             return
-        # Only a neighbour's move can lower a rank, so these alone are ranked again.
+        # Only a neighbour's move can lower a rank.
         for link in range(terms.first[u], terms.first[u + 1]):
             v = terms.other[link]
             if may_leave[v] and room[place[v]] < 0.0:
@@ -202,7 +201,7 @@ def move(terms: RepairTerms, u: int, there: int, place: IntArray, room: FloatArr
 def choose_target(
     terms: RepairTerms, u: int, place: IntArray, room: FloatArray
 ) -> tuple[float, int]:
-    """The rank of a unit's move to its best device with room, and the device, -1 if none."""
+    """The rank of a unit's move to its best device with room, and that device, -1 if none."""
     best, there = np.inf, -1
     for d in range(len(room)):
         if d != place[u] and terms.size[u] <= room[d]:
@@ -220,7 +219,7 @@ def rank_move(regret: float, size: float) -> float:
 
 @inlined_part
 def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntArray) -> float:
-    """Cost in ms of moving adjacent units: their price and transfers to all other units."""
+    """Cost in ms of moving adjacent units: their prices and transfers to all other units."""
     price, first, other, link_ms = terms.price, terms.first, terms.other, terms.link_ms
     regret = 0.0
     for u in range(begin, end):
@@ -228,7 +227,7 @@ def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntAr
         regret += price[u, there] - price[u, here]
         for link in range(first[u], first[u + 1]):
             v = other[link]
-            # Transfers inside of the run move with it.
+            # Transfers inside the run move with it.
             if v < begin or v >= end:
                 regret += link_ms[link, there, place[v]] - link_ms[link, here, place[v]]
     return regret
@@ -238,15 +237,15 @@ def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntAr
 def choose_run(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> tuple[int, int, int, float]:
-    """The move of the lowest rank: of a whole run that frees no more than needed, or of an end.
+    """The best move of a whole run that frees no more than needed, or of an end of a run.
 
     Of each run, only the shortest beginning and end that free enough are considered. Returns its
-    first unit, the unit after its last, its best device with room (-1 if there is none) and rank.
+    first unit, the unit after its last, its best device with room (-1 if none) and its rank.
     """
     best = (0, 0, -1, np.inf)
     begin = signed(0)
-    # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
-    # so it is mostly connected.
+    # A run is a range of units on one device. They are numbered in topological order, so it is
+    # mostly connected.
     while begin < len(place):
         end = begin + 1
         while end < len(place) and place[end] == place[begin]:
@@ -255,7 +254,7 @@ def choose_run(
         if excess > 0.0 and end - begin > 1:
             for part in range(3):
                 i, j, run_bytes = cut_run(begin, end, part, excess, may_leave, terms.size)
-                # A whole run that holds more than the excess would be too much: an end does.
+                # If the whole run holds more than the excess, an end of it suffices.
                 too_much = part == 0 and run_bytes > excess
                 if run_bytes == 0.0 or run_bytes < RUN_SHARE * excess or too_much:
                     continue
@@ -275,7 +274,7 @@ def cut_run(
 ) -> tuple[int, int, float]:
     """A run (part 0), or its shortest beginning (1) or end (2) that holds ``excess`` bytes.
 
-    Returns its first unit, the unit after its last, and its bytes, 0 if some of it may not leave.
+    Returns its first unit, the unit after its last, and its bytes, 0 if a unit may not leave.
     """
     run_bytes, count = 0.0, 0
     while count < end - begin and (part == 0 or run_bytes < excess):
@@ -291,7 +290,7 @@ def cut_run(
 def price_batch(
     placements: IntArray, price: FloatArray, first: IntArray, other: IntArray, link_ms: FloatArray
 ) -> FloatArray:
-    """(k,) sums of the prices and links of (k, n_units) placements; each link is stored twice."""
+    """(k,) sums of prices and links of (k, n_units) placements; each link is stored twice."""
     total = np.zeros(len(placements))
     for k in range(len(placements)):
         place = placements[k]

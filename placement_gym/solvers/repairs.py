@@ -18,25 +18,18 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class RepairPrices:
-    """Costs that a repair minimises: times, and links between units, stored at both ends.
+    """Costs that a repair minimises: times, and links between units, stored at both ends."""
 
-    Attributes:
-        unit_ms: (n_units, n_devices) time of each unit.
-        first: (n_units + 1,) where each unit's links begin.
-        other: (n_links,) the unit at the other end.
-        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
-    """
-
-    unit_ms: FloatArray
-    first: IntArray
-    other: IntArray
-    link_ms: FloatArray
+    unit_ms: FloatArray  # (n_units, n_devices) time of each unit
+    first: IntArray  # (n_units + 1,) where each unit's links begin
+    other: IntArray  # (n_links,) the unit at the other end
+    link_ms: FloatArray  # (n_links, n_devices, n_devices) transfer by own device and the other's
 
     @classmethod
     def from_costs(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
-        """By a cost table, or without one by the bytes that are moved between devices.
+        """Prices by a cost table, or without one by the bytes moved between devices.
 
-        Each reading of a tensor is a link; its readers share the price of the transfer.
+        Each reading of a tensor is a link; readers share the price of the transfer.
         """
         if costs is None:
             tensors, apart = problem.units.quotient.tensors, 1.0 - np.eye(len(problem.devices))
@@ -58,7 +51,7 @@ class RepairPrices:
     def total_ms(self, assignments: IntArray) -> FloatArray:
         """(k,) sums of times and transfers of (k, n_units) placements.
 
-        A tensor counts in proportion to the readers that need it on another device.
+        A tensor counts in proportion to its readers on other devices.
         """
         return price_batch(assignments, self.unit_ms, self.first, self.other, self.link_ms)
 
@@ -66,36 +59,25 @@ class RepairPrices:
 def repair(
     problem: Problem, assignments: IntArray, prices: RepairPrices, keep: BoolArray | None = None
 ) -> IntArray:
-    """Make placements feasible by moving units away from devices that hold too much.
+    """Make (k, n_units) placements feasible; returns changed copies.
 
-    Units that their device does not support move to their cheapest device with room. Then, while a
-    device holds more than its limit, the unit, the run of adjacent units, or the shortest end of a
-    run with the least regret per byte leaves it for its next best device with room. The regret is
-    the difference in prices and in transfers to where its neighbours are now. Units without bytes
-    stay unless their run moves. If nothing more fits, all units are placed again, largest first, as
-    long as that lowers the overload; so the result is feasible wherever such a greedy filling is.
+    Unsupported units move to their cheapest device with room. Then, while a device exceeds its
+    limit, the unit, run of adjacent units or end of a run with the least regret per byte moves to
+    its next best device with room; regret is the difference in ``prices`` and in transfers to its
+    neighbours. Units without bytes move only with their run, units of (k, n_units) ``keep`` only if
+    all others cannot. If nothing more fits, all units are placed again, largest first, as long as
+    that lowers the overload.
 
-    A feasible placement is returned unchanged, and so is the result of an earlier repair. One that
-    cannot be repaired is returned with the least overload that was found, never more than it had.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        assignments: (k, n_units) placements.
-        prices: What units cost on each device, and transfers.
-        keep: (k, n_units) bool, units that leave only if all others cannot; None for none.
-
-    Returns:
-        (k, n_units) placements; the given ones are not changed.
-
-    Raises:
-        UserError: An assignment is invalid; see ``Problem.check``.
+    Feasible placements, so also repaired ones, remain unchanged. One that cannot be repaired gets
+    the least overload found. Raises a ``UserError`` if an assignment is invalid; see
+    ``Problem.check``.
     """
     problem.check(assignments)
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         problem.memory.owner,
-        # An unsupported device is infinitely expensive, so that the kernel needs no other test.
+        # Infinite prices of unsupported devices spare the kernel another test.
         np.ascontiguousarray(np.where(problem.supported, prices.unit_ms, np.inf)),
         prices.first,
         prices.other,
@@ -109,15 +91,11 @@ def repair(
 
 
 def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray) -> IntArray:
-    """Move whole submodels to other devices until a placement has as few as a constraint allows.
+    """Move whole submodels to other devices until a placement has as few as the problem allows.
 
-    Each time the move with the lowest latency of those that leave fewer submodels is made. It ends
-    with too many if no move leaves fewer.
-
-    Args:
-        problem: Its ``max_submodels`` is the limit; without one nothing changes.
-        simulator: What a placement costs.
-        assignment: (n_units,) devices.
+    Makes the move of the lowest latency among those that leave fewer submodels, and ends with too
+    many if there is none. Without ``problem.max_submodels``, the (n_units,) assignment is
+    unchanged.
     """
     if problem.max_submodels is None:
         return assignment  # counting takes longer than all else that a search does for an answer
@@ -137,7 +115,7 @@ def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray
 
 
 def move_submodels(problem: Problem, assignment: IntArray) -> Iterator[IntArray]:
-    """Yield the placements with one submodel, as far as it runs there, on another device."""
+    """Yield placements with one submodel moved to another device, as far as that supports it."""
     unit = problem.units.of_operator
     submodels = acyclic_submodels(problem.units.graph, assignment[unit])
     for submodel in range(int(submodels.max()) + 1):

@@ -8,10 +8,9 @@ from math import isfinite
 from placement_gym.base import IntArray
 
 ROUNDING = 1e-9
-"""Relative error of a sum of times, at most. Hand-tuned: far above that of 100,000 float64 terms.
-"""
+"""Maximum relative error of a sum of times. Hand-tuned: far above that of 100,000 float64 terms."""
 TOLERANCE = 1e-4
-"""Relative gap to the bound at which a latency is called the optimum."""
+"""Relative gap to the bound up to which a latency counts as the optimum."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,9 @@ class Solution:
 
     Attributes:
         assignment: (n_units,) the best placement found; None if there is none.
-        bound_ms: Lower bound of the latency in the solver's model; infinite if none is feasible.
-        proven: Whether the latency of ``assignment`` in that model, computed from the costs and
-            not taken from a program, reaches ``bound_ms`` to the solver's gap.
+        bound_ms: Lower bound in the solver's model; infinite if no placement is feasible.
+        proven: Whether the latency of ``assignment``, computed from the costs in that model,
+            reaches ``bound_ms`` within the solver's gap.
     """
 
     assignment: IntArray | None
@@ -31,5 +30,5 @@ class Solution:
 
 
 def reaches(latency_ms: float, bound_ms: float, gap: float = TOLERANCE) -> bool:
-    """Return whether a latency is finite and at most this share above a bound."""
+    """Return whether a latency is finite and exceeds a bound by at most this share."""
     return isfinite(latency_ms) and latency_ms <= bound_ms * (1.0 + gap)

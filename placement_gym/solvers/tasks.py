@@ -52,8 +52,8 @@ class Tasks:
     def in_topological_order(cls, units: Units, costs: CostTable) -> Tasks:
         """Tasks in topological order: units if their graph is acyclic, else operators.
 
-        Tasks of units are an approximation: a schedule may start a unit's first operators before
-        the inputs of its last ones have arrived.
+        Units are an approximation: a schedule may start the first operators of a unit before the
+        inputs of its last ones have arrived.
         """
         if len(np.unique(merge_cycles(units.graph, units.of_operator))) == len(units):
             return cls.from_units(units, costs)
@@ -86,7 +86,7 @@ class Tasks:
 
 
 def fastest_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) minimum time of each task; infinite where no device can run it."""
+    """(n_tasks,) minimum time of each task; infinite if no device can run it."""
     least: FloatArray = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
     return least
 
@@ -98,10 +98,10 @@ def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
 
 
 def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
+    """(n_tasks, n_devices) earliest possible finish of each task on each device, in ms.
 
     finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
-    where the device cannot run the task.
+    if the device cannot run the task.
     """
     finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
     ready = np.zeros_like(finish)
@@ -115,7 +115,7 @@ def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
 
 
 def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
+    """(n_tasks,) minimum time in ms that any placement needs after each task has finished."""
     return longest_after_ms(fastest_ms(problem, tasks), *tasks.readings[1:])
 
 
@@ -129,7 +129,7 @@ def longest_after_ms(ms: FloatArray, maker: IntArray, reader: IntArray) -> Float
 
 
 def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:
-    """The least that any overlapping schedule of an (n_units,) assignment can take.
+    """The least latency of an (n_units,) assignment in any overlapping schedule.
 
     This is the longest path with transfers, or the largest sum of times on one device.
     """

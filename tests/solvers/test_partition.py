@@ -19,7 +19,7 @@ def test_links_share_the_cost_of_a_tensor_and_are_symmetric() -> None:
     graph = made_graph(3, [(0, [1, 2])])
     costs = cost_table(graph, np.ones((3, 2)), [6])
     tasks = Tasks.from_units(grouped(graph), costs)
-    first, other, ms = undirected_links(tasks, 2)
+    first, other, ms = undirected_links(tasks)
     assert (first.tolist(), other.tolist(), ms.tolist()) == ([0, 2, 3, 4], [1, 2, 0, 0], [3.0] * 4)
 
 

@@ -1,10 +1,9 @@
-"""Placements and bounds of overlapping schedules by keeping the best partial placements.
+"""Placements and bounds of overlapping schedules by beams of partial placements.
 
-Tasks are placed one by one in the order of the list schedule. Among partial placements whose live
-tasks are on the same devices, only those are kept that no other one beats in every time and in
-memory, and of these the ones with the lowest bounds. A bound combines the prices of the path-load
-program's rows with the times that are already known. What is dropped limits the bound of the
-result.
+Tasks are placed one by one in the order of the list schedule. Of partial placements with live tasks
+on the same devices, those remain that no other beats in every time and in memory; of these, a beam
+keeps those of the lowest bounds. Bounds combine known times with prices of the path-load program.
+Dropped placements limit the bound of the result.
 """
 
 from __future__ import annotations
@@ -38,30 +37,26 @@ from placement_gym.solvers.beams.potentials import Potentials, find_prices, find
 from placement_gym.solvers.programs import MAX_TASKS
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
-"""Partial placements that are kept in one search after another. Hand-tuned: each four times the
-last."""
+"""Partial placements kept in successive searches. Hand-tuned: each four times the last."""
 MERGE_TOLERANCE = 3e-6
 """Relative difference of values that merging ignores. Hand-tuned: far below a gap that matters."""
 MAX_STATES = 100_000
-"""Assignments of devices to live tasks in one table of potentials, at most. Hand-tuned: for memory.
-"""
+"""Maximum assignments of devices to live tasks in a table of potentials. Hand-tuned: for memory."""
 
 
 class Beam:
     """Searches the placements of an event or list schedule.
 
     The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
-    is a lower bound.
-
-    Prices are looked for until ``end``, by ``now_s``. Partial placements are merged if no time or
-    bytes of one exceeds the other's by more than the share ``merged`` of ``bound_ms`` or of the
-    limit. This lowers bounds a little; zero keeps them.
+    is a lower bound. Prices are computed until ``end``, by ``now_s``. Partial placements are merged
+    if no time or bytes of one exceeds the other's by more than the share ``merged`` of ``bound_ms``
+    or of the limit, which lowers bounds a little.
 
     Attributes:
         searchable: False if too many tasks are live at a time, or the time was up too early.
         bound_ms: Lower bound of the path-load program.
-        exhausted: Whether the last search dropped nothing that could have become faster than its
-            result, so a wider search would find nothing better.
+        exhausted: Whether the last search dropped nothing that could become faster than its result,
+            so a wider search would find nothing better.
     """
 
     def __init__(
@@ -94,8 +89,8 @@ class Beam:
         self.alike = np.full(n_devices, -1)  # the device before each one of its kind
         for kind in interchangeable_devices(problem, costs, tasks.transfer_ms):
             self.alike[kind[1:]] = kind[:-1]
-        # columns of `Layer.values`: finishes of slots and times when devices are free, bytes, the
-        # last finish, and what is derived from these
+        # columns of `Layer.values`: finishes of slots, free times of devices, bytes, the last
+        # finish, and what is derived from these
         self.n_times = self.tail.shape[1] + n_devices
         limited = np.isfinite(problem.limits_bytes)
         n_derived = len(sets) + self.potentials.cuts.weight.shape[2]
@@ -107,7 +102,7 @@ class Beam:
         self.compared = np.concatenate([np.arange(self.n_times), bytes_at, latest])
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
-        """Search once, keeping ``width`` partial placements of each length, until ``end``.
+        """Search once until ``end``, keeping ``width`` partial placements of each length.
 
         Only latencies below ``upper_ms`` are searched for, and the bound does not exceed it.
         """
@@ -115,7 +110,7 @@ class Beam:
         layer, dropped_ms = Layer.empty(len(self.tolerances)), upper_ms
         steps: list[tuple[Int32, NDArray[np.int8]]] = []
         for k in range(len(self.tasks)):
-            # A search that stops here has dropped everything that is left: its bound is theirs.
+            # Stopping here drops all that is left: the result has its bound.
             if now_s() > end:
                 return Solution(None, min(dropped_ms, float(layer.bound.min())), proven=False)
             layer, least_ms = self.advance(k, layer, width, upper_ms)
@@ -139,7 +134,7 @@ class Beam:
         return Solution(assignment, min(bound_ms, latency_ms), proven)
 
     def advance(self, k: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
-        """Place one more task; returns the best partial placements and the lowest bound dropped."""
+        """Place one more task; return the best partial placements and the least bound dropped."""
         frontier, potentials, limits = self.frontier, self.potentials, self.problem.limits_bytes
         count, grown = expand(
             frontier, potentials, self.tail, self.alike, limits, self.ordered, k, layer, upper_ms
@@ -156,10 +151,7 @@ class Beam:
         return layer.take(rows[:width]), float(layer.bound[rows[width]])
 
     def find_latency_ms(self, assignment: IntArray) -> float:
-        """The latency that the bound refers to: of a list, or of a schedule whose tasks overlap.
-
-        Tasks that take almost no time are included.
-        """
+        """The latency that the bound limits: of a list schedule, or of paths and loads."""
         if not self.ordered:
             tasks = Tasks.from_operators(self.problem.units, self.costs)
             return longest_path_or_load_ms(tasks, assignment)

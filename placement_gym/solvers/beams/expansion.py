@@ -1,4 +1,4 @@
-"""Partial placements of a list schedule, a layer for each task, and which of them to keep."""
+"""Partial placements of a list schedule, a layer for each task, and the choice of those to keep."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CODED_DEVICES = 1 << DEVICE_BITS
 MAX_SLOTS = (64 - CODED_DEVICES) // DEVICE_BITS
 """Devices and slots that a code of 64 bits has room for."""
 MAX_COMPARISONS = 400
-"""Partial placements of one code that each is compared with, at most. Hand-tuned: as comparing with
-all takes quadratic time."""
+"""Maximum number of comparisons of a partial placement with others of its code. Hand-tuned:
+comparing all takes quadratic time."""
 
 
 class Layer(NamedTuple):
@@ -50,8 +50,8 @@ class Layer(NamedTuple):
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
     """Return whether step k may use a device.
 
-    The device must support the task, run the rest of its unit if that is placed, and not have an
-    unused device of equal properties before it, see ``alike`` of ``expand``.
+    The device must support the task, run the rest of its unit if that is placed, and not follow an
+    unused device of equal properties, see ``alike`` of ``expand``.
     """
     if frontier.ms[k, here] == np.inf:
         return False
@@ -59,7 +59,7 @@ def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: In
     chain = frontier.chain[k]
     if chain >= 0:
         return np.int64(code >> np.uint64(DEVICE_BITS * chain)) & 7 == here
-    # Of equal devices the first unused one stands for all: others would repeat the same placements.
+    # Of equal devices the first unused one stands for all.
     if alike[here] < 0:
         return True
     return code >> np.uint64(DEVICE_BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
@@ -79,8 +79,8 @@ def place_task(
 ) -> tuple[np.uint64, float]:
     """Place the task of step k on a device: change the (n_values,) row of a partial placement.
 
-    ``free_at`` is the column of the time at which the first device is free, ``cut_at`` that of the
-    first cut slot. Returns the new code, and the finish of the task.
+    ``free_at`` and ``cut_at`` are the columns of the first device's free time and the first cut
+    slot. Returns the new code and the finish of the task.
     """
     ms, slot = frontier.ms[k, here], frontier.slot[k]
     ready = 0.0
@@ -88,8 +88,8 @@ def place_task(
         s = frontier.read_slot[r]
         there = np.int64(code >> np.uint64(DEVICE_BITS * s)) & 7
         ready = max(ready, row[s] + frontier.read_ms[r, there, here])
-    # What takes almost no time does not wait for its device, as such tasks would multiply the
-    # orders in which a device can run; without one, its time is only a sum.
+    # Tiny tasks do not wait for their device, as they would multiply the orders in which it can
+    # run; without an order, a device's time is a sum.
     if frontier.tiny[k]:
         finish = ready
     elif ordered:
@@ -100,13 +100,12 @@ def place_task(
         row[free_at + here] += ms
     # The device is used now, which `is_allowed` reads of devices that are alike.
     code |= np.uint64(1) << np.uint64(DEVICE_BITS * MAX_SLOTS + here)
-    # The task stays in view until its last reader is placed.
+    # The task keeps its slot until its last reader is placed.
     if slot >= 0:
         row[slot] = finish
         code &= ~(np.uint64(7) << np.uint64(DEVICE_BITS * slot))
         code |= np.uint64(here) << np.uint64(DEVICE_BITS * slot)
-    # A slot that nothing reads any more becomes zero: partial placements that differ only there are
-    # then equal, and one of them can be removed.
+    # Slots that nothing reads any more become zero: placements that differ only there are equal.
     mask = ~np.uint64(0) << np.uint64(DEVICE_BITS * MAX_SLOTS)
     for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
         mask |= np.uint64(7) << np.uint64(DEVICE_BITS * s)
@@ -137,10 +136,10 @@ def expand(
 ) -> tuple[int, Layer]:
     """Extend partial placements by the task of step k, on every device that may run it.
 
-    If ``ordered``, a device runs tasks in the order of steps; else only its load counts. Each of
+    If ``ordered``, devices run tasks in the order of steps; otherwise only loads count. Each of
     (n_devices,) ``alike`` is the previous device of equal properties, or -1. Placements whose bound
     reaches ``upper``, in ms, are discarded. Returns the number of extended placements, and arrays
-    whose first entries they are.
+    that begin with them.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cuts.weight.shape[2]
@@ -166,8 +165,7 @@ def expand(
                 continue
             if layer.values[i, memory_at + here] + unit_bytes > limits[here]:
                 continue
-            # The row is written before it is known whether the placement is kept; the next one
-            # overwrites it.
+            # If the placement is not kept, the next one overwrites its row.
             row = values[count]
             row[:] = layer.values[i]
             after, finish = place_task(
@@ -188,8 +186,8 @@ def expand(
             # Second: no device ends before its own work.
             for other in range(d):
                 least = max(least, row[free_at + other])
-            # Third: each set of prices of the path-load program weighs these times into one bound,
-            # which adds what is left to do.
+            # Third: each set of prices of the path-load program weighs these times and adds the
+            # least cost of later steps.
             for j in range(n_sets):
                 row[done_at + j] += potentials.last[j, k] * finish
                 total = potentials.constant[j] + row[done_at + j]
@@ -197,12 +195,12 @@ def expand(
                 for other in range(d):
                     total += potentials.memory[j, other] * row[memory_at + other]
                 least = max(least, total)
-            # A bound of the parent holds for its children, and may be higher than theirs.
+            # The parent's bound holds for its children, and may be higher than theirs.
             least = max(least, layer.bound[i])
             if least >= upper:
                 continue
-            # Raised to the first finish of a live task, before which no later task starts if all of
-            # them wait, times make more placements equal.
+            # If all later tasks wait for live ones, none starts before the first of these finishes:
+            # times raised to it make more placements equal.
             if ordered and frontier.waits[k + 1] and len(live):
                 soonest = np.inf
                 for s in live:
@@ -226,16 +224,15 @@ def merge_alike(
 ) -> BoolArray:
     """(k,) bool: merge partial placements into others of the same code, and say which remain.
 
-    The other one may not be much worse in any value. It takes the smaller of both values, and what
-    is derived from them is lowered accordingly, so that its bound is valid for the completions of
-    both. Without slack, only dominated placements are removed, and no value changes.
+    The other one may be worse by (n_values,) ``slack`` at most in each of the ``compared`` columns.
+    It takes the smaller of both values, and what is derived from them is lowered, so that its bound
+    holds for the completions of both. Without slack, only dominated placements are removed.
 
-    Placements are in the order of codes, then of bounds. A larger number is worse in ``compared``
-    columns of values, by (n_values,) ``slack`` at most. The first ``n_times`` columns are times,
-    as is the column after the bytes; those behind it are derived from times.
+    ``order`` sorts placements by code, then bound. The first ``n_times`` columns are times, as is
+    the one after the bytes; the columns after that are derived from times.
     """
     code, values, n_devices = layer.code, layer.values, memory.shape[1]
-    # Slack is measured against the values as they were, or it would add up along a chain of merges.
+    # Slack is measured against the original values, or it would add up along a chain of merges.
     latest = n_times + n_devices
     before = values.copy() if slack.any() else values
     keep = np.ones(len(code), np.bool_)
@@ -254,8 +251,7 @@ def merge_alike(
                 if before[j, v] > before[i, v] + slack[v]:
                     better = False
                     break
-            # The one that stays must be no worse than either in any value, to stand for the
-            # completions of both.
+            # The one that stays takes the better values, to bound the completions of both.
             if better:
                 keep[i] = False
                 for v in compared:

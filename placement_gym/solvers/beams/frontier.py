@@ -1,4 +1,4 @@
-"""The order in which tasks are placed, and which placed tasks are still to be read at each step."""
+"""The order in which tasks are placed, and the placed tasks that later steps read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from placement_gym.problem import Problem
 from placement_gym.solvers import Tasks, fastest_ms
 
 TINY_SHARE = 1e-5
-"""A task that takes at most this share of the sum of all tasks' fastest times is tiny. Hand-tuned.
-"""
+"""Largest share of the sum of all tasks' fastest times that a tiny task takes. Hand-tuned."""
 MANY_TASKS = 10_000
-"""With more tasks, the sum of as many mean ones counts, or all would be tiny in the end.
+"""Above this number of tasks, the sum counts for as many mean ones, or all would be tiny.
 Hand-tuned."""
 NOTHING = -1
 
 
 class Frontier(NamedTuple):
-    """Each step places one task; a slot holds a placed task that is still to be read.
+    """Each step places one task; a slot holds a placed task that later steps read.
 
     The operators of a unit count as reading each other: only the first one chooses a device.
     """
@@ -46,7 +45,7 @@ class Frontier(NamedTuple):
     def from_order(
         cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
-        """Lay out the steps of tasks in a topological order; ``tiny`` see ``find_tiny``."""
+        """Lay out the steps of tasks in a topological order; ``tiny`` is that of ``find_tiny``."""
         n, (first_tiny, last_tiny) = len(tasks), tiny
         tensor, maker, reader = tasks.readings
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
@@ -65,7 +64,7 @@ class Frontier(NamedTuple):
         held = np.flatnonzero(last > np.arange(n))
         slot = np.full(n, NOTHING)
         slot[held] = colour_intervals(held, last[held])
-        # It is in use before every step from the next one to the last that reads it.
+        # A slot is in use before every step from the next one to the last that reads it.
         spans = [np.arange(start + 1, last[start] + 1) for start in held]
         before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
         live = np.repeat(slot[held], last[held] - held)
@@ -97,8 +96,7 @@ class Frontier(NamedTuple):
 def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
     """(n_tasks,) bool twice: tasks that take almost no time on any device that can run them.
 
-    First those that have only such ancestors; and, of the others, those that have only such
-    descendants.
+    First those with only such ancestors; then, of the others, those with only such descendants.
     """
     _, maker, reader = tasks.readings
     slowest = np.where(problem.possible[tasks.unit], tasks.ms, 0.0).max(axis=1)
@@ -116,7 +114,7 @@ def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
 def move_tiny(
     order: IntArray, maker: IntArray, reader: IntArray, first: BoolArray, last: BoolArray
 ) -> IntArray:
-    """Move tiny first tasks right before what reads them, tiny last ones right after their inputs.
+    """Move tiny first tasks right before their readers, tiny last ones right after their inputs.
 
     In a list schedule that can only make placements faster, since such a task then does not wait.
     """
@@ -138,7 +136,7 @@ def move_tiny(
 
 
 def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:
-    """(n,) the lowest numbers that differ between any two intervals that overlap."""
+    """(n,) the lowest numbers that differ between overlapping intervals."""
     colour = np.full(len(begins), NOTHING)
     free_from: list[int] = []
     for i in np.argsort(begins, kind="stable").tolist():

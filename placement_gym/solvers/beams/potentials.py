@@ -1,4 +1,4 @@
-"""Lower bounds on completing a partial placement, from prices of the path-load program's rows."""
+"""Lower bounds on completing a partial placement, from prices of the path-load program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement_gym.solvers.beams.frontier import NOTHING, Frontier, colour_inter
 from placement_gym.solvers.programs import END, START, LoadCuts, PathProgram, tighten
 
 SCALES = (1.0, 0.7, 0.4)
-"""Limits of memory at which prices are computed, as shares of the true ones. Hand-tuned."""
+"""Limits of memory for which prices are computed, as shares of the true ones. Hand-tuned."""
 MIN_CUT_PRICE = 1e-7
 """Lower prices of cuts count as zero. Hand-tuned: about the solver's tolerance."""
 SLOT, DEVICE = 0, 1
@@ -21,7 +21,7 @@ SLOT, DEVICE = 0, 1
 
 
 class RowPrices(NamedTuple):
-    """Prices of rows, none of them negative: any such prices give a lower bound."""
+    """Prices of rows; any nonnegative prices give a lower bound."""
 
     first: FloatArray  # (n_tasks,) of the row of a task without inputs
     last: FloatArray  # (n_tasks,) of the row of a task that nothing reads
@@ -53,8 +53,8 @@ def find_prices(
 ) -> tuple[LoadCuts, list[RowPrices], float]:
     """Solve the program with divided units at several limits of memory.
 
-    Prices at a lower limit give a better bound for a partial placement that has already used more
-    than its share of memory. The bound, at the true limit, is infinite if nothing is feasible.
+    Prices at a lower limit give better bounds for partial placements that have used more than their
+    share of memory. The bound, at the true limit, is infinite if nothing is feasible.
     """
     built = PathProgram.build(problem, tasks, whole=False)
     solver, cuts = Solver(built.program, whole=False), LoadCuts(built)
@@ -89,7 +89,7 @@ def assign_cuts(
 ) -> tuple[CutSlots, FloatArray]:
     """Assign slots to the cuts that have a positive price in some set.
 
-    Also returns (n_sets, n, n_devices) price of each step's time, (n, n_devices), in all cuts.
+    Also returns (n_sets, n, n_devices), the price of each step's time, (n, n_devices), in all cuts.
     """
     n, d = ms.shape
     prices = np.stack([group.cut for group in sets])
@@ -131,9 +131,9 @@ def assign_cuts(
 class Potentials(NamedTuple):
     """Lower bounds of the latency of all completions of a partial placement.
 
-    Before step k, and for set j of prices, a bound is the weighted sum of the finishes in slots, of
-    the finishes that cuts imply, of the times at which devices are free, and of the memory in use;
-    plus the least cost of later steps given the devices of the slots.
+    Before step k, and for set j of prices, a bound is the weighted sum of the finishes in slots,
+    those that cuts imply, the times at which devices are free and the memory in use; plus the least
+    cost of later steps given the devices of the slots.
     """
 
     finish: FloatArray  # (n_sets, n + 1, n_slots) weight of each slot's finish
@@ -153,8 +153,8 @@ class Potentials(NamedTuple):
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts."""
         d, groups = frontier.ms.shape[1], problem.memory
-        # Zero where a device cannot run the task, as infinity times a price of zero is not a
-        # number; the price itself is made infinite below.
+        # Zero where a device cannot run the task, as infinity times zero is not a number; its price
+        # becomes infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals, unary = assign_cuts(frontier, cuts, sets, ms)
         reading = np.stack([prices.reading[frontier.read_index] for prices in sets])
@@ -166,7 +166,7 @@ class Potentials(NamedTuple):
             unary[j] += (entering[:, None] + prices.load) * ms
             unary[j] += prices.memory[groups.of_device] * frontier.unit_bytes[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
-        # A slot's finish weighs what all readings do that are still to come.
+        # A slot's finish weighs as much as all its later readings.
         finish = np.zeros((len(sets), n + 1, max(frontier.n_slots, 1)))
         for r, (maker, until) in enumerate(zip(frontier.read_maker, reader, strict=True)):
             finish[:, maker + 1 : until + 1, frontier.read_slot[r]] += reading[:, [r]]
@@ -192,10 +192,10 @@ class Potentials(NamedTuple):
 def find_rest(
     frontier: Frontier, first_rest: IntArray, unary: FloatArray, reading: FloatArray
 ) -> FloatArray:
-    """See ``Potentials.rest``.
+    """Compute ``Potentials.rest``.
 
-    By (n_sets, n, n_devices) prices of each step's task on each device, and (n_sets, n_readings)
-    prices per ms of each reading.
+    ``unary``, (n_sets, n, n_devices), prices each step's task on each device; ``reading``, (n_sets,
+    n_readings), each reading per ms.
     """
     n, d = frontier.ms.shape
     n_sets = len(unary)
@@ -207,7 +207,6 @@ def find_rest(
         following = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
         for code in range(first_rest[k + 1] - first_rest[k]):
             digits = code
-            # The assignment in base n_devices, the first slot's digit the lowest.
             for s in live:
                 device[s] = digits % d
                 digits //= d
@@ -232,7 +231,7 @@ def find_rest(
 
 
 def find_tails(frontier: Frontier) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms."""
+    """(n + 1, n_slots, n_devices) least time in ms after the finish in each slot, by step."""
     n, d = frontier.ms.shape
     after = np.zeros((n, d))
     reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
@@ -258,11 +257,10 @@ def weigh_times(
     n_devices: int,
     cut_at: int,
 ) -> float:
-    """The weighted times of a partial placement before step k, and the least cost of what follows.
+    """The weighted times of a partial placement before step k, plus the least cost of later steps.
 
-    By set j of prices; ``code`` numbers the devices of the live slots as ``Potentials.rest`` does.
+    By set j of prices; ``code`` numbers the devices of live slots as in ``Potentials.rest``.
     """
-    # The price of all that follows given the slots' devices, then what the placement itself weighs.
     total: float = potentials.rest[j, potentials.first_rest[k] + code]
     for s in live:
         total += potentials.finish[j, k, s] * row[s]

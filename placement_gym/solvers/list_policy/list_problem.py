@@ -1,4 +1,4 @@
-"""What a list scheduler reads of a problem, its arrays, and what a policy does: statistics."""
+"""The arrays that a list scheduler reads of a problem, and the statistics that a policy reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placement_gym.problem import Problem
 from placement_gym.schedules import Simulator, uint32
 
 OVERLAP, SERIAL, LOAD = range(3)
-"""Devices work at the same time; one operator or transfer at a time; the load of the busiest."""
+"""Devices work in parallel; one operator or transfer at a time; the load of the busiest device."""
 LEAST_BYTES = 1.0
 STATISTICS = (
     *("units", "devices", "limited", "tightness", "largest", "transfer"),
@@ -26,7 +26,7 @@ STATISTICS = (
 )
 N_STATISTICS = len(STATISTICS)
 LARGEST = 10.0
-"""Absolute value that no statistic exceeds."""
+"""Maximum absolute value of a statistic."""
 LEAST = 1e-9
 
 
@@ -62,7 +62,7 @@ class ListProblem(Struct):
 
     @classmethod
     def from_problem(cls, problem: Problem, simulator: Simulator) -> ListProblem:
-        """Make the arrays of a problem and of what a simulator computes for it."""
+        """Make the arrays of a problem and its simulator."""
         program, readings, axes = simulator.program, simulator.readings, simulator.semantics
         sequence, unit = simulator.sequence, program.unit
         by_unit = sequence[np.argsort(unit[sequence], kind="stable")]
@@ -118,8 +118,8 @@ def is_exact(simulator: Simulator) -> bool:
 def compute_statistics(view: ListProblem) -> Float32Array:
     """(``N_STATISTICS``,) float32 numbers named by ``STATISTICS``, most of them from -2 to 2.
 
-    Width is that of the graph: all best times over the longest path of these. The mean transfer is
-    over the mean time of an operator, the host's time over the best one.
+    Width is the sum of all best times over their longest path; the mean transfer is relative to the
+    mean time of an operator, the host's time to the best one.
     """
     n_units, n_devices = view.unit_ms.shape
     best, hosted, transfer, longest = add_up_times(view)
@@ -149,10 +149,10 @@ def log(value: float) -> float:
 
 @kernel
 def add_up_times(view: ListProblem) -> tuple[float, float, float, float]:
-    """Sums in ms, all in order, so that they are the same on every processor.
+    """Sums in ms, all in order, so they are equal on every processor.
 
     The units' best times, their times on the host, all transfers, and the best times on the longest
-    path through the operators.
+    path of operators.
     """
     best = hosted = transfer = longest = 0.0
     for times in view.unit_ms:

@@ -1,4 +1,4 @@
-"""A policy that chooses the weights of a list scheduler by the statistics of a problem."""
+"""A policy that chooses the weights of a list scheduler from the statistics of a problem."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
 BATCHES = (8, 0, 1), (40, 16, 2)
-"""Learned and random schedules of two batches, and how many of the best of each are proposed: few
-schedules come first, so that the first proposals come soon."""
+"""Learned and random schedules of two batches, and how many of the best are proposed. The first
+batch is small, so the first proposals come soon."""
 FEWEST, WORK = 2, 2_000_000
-"""Learned schedules of a batch, at least; and operators times devices of all batches, at most."""
+"""Minimum number of learned schedules per batch; maximum operators times devices of all batches."""
 MEGABYTES = 1
-"""Size of a file, at most."""
+"""Maximum size of a file."""
 MOST_SPREAD = 4.0
-"""Absolute value that no logarithm of a spread exceeds."""
+"""Maximum absolute value of the logarithm of a spread."""
 
 
 @dataclass(frozen=True)
 class ListPolicy:
-    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian."""
+    """A network with one hidden layer (tanh) that outputs means and spreads of a Gaussian."""
 
     shift: list[float]  # (n_statistics,) means of the statistics over the training problems
     scale: list[float]  # (n_statistics,) their standard deviations
@@ -44,7 +44,7 @@ class ListPolicy:
 
     @classmethod
     def load(cls, name: str | Path) -> ListPolicy:
-        """Load a policy that comes with the package, or a file of ``save``.
+        """Load a shipped policy, or a file written by ``save``.
 
         Raises:
             FileError: The file cannot be read.
@@ -60,7 +60,7 @@ class ListPolicy:
 
     @classmethod
     def from_dict(cls, values: Any) -> ListPolicy:
-        """The inverse of ``dataclasses.asdict``; a ``UserError`` names a field that is wrong."""
+        """The inverse of ``dataclasses.asdict``; a ``UserError`` names a wrong field."""
         from placement_gym.base.schemas import ListPolicyFields, check
 
         policy = cls(**check(ListPolicyFields, values).model_dump())
@@ -77,7 +77,7 @@ class ListPolicy:
         return policy
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
+        """Write the policy as JSON."""
         write_text(path, json.dumps(asdict(self)) + "\n")
 
     def compute(self, statistics: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
@@ -102,12 +102,12 @@ class ListPolicy:
 
 @cache
 def load_shipped(name: str) -> ListPolicy:
-    """The policy that comes with the package under a name of ``SHIPPED``."""
+    """A policy of ``SHIPPED``."""
     return ListPolicy(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))
 
 
 def propose_lists(scheduler: ListScheduler, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Yield (n_units,) devices of the best of learned and random list schedules, then of more."""
+    """Yield (n_units,) devices of the best of learned and random list schedules, batch by batch."""
     policy, seen = load_shipped(MANY), compute_statistics(scheduler.view)
     total = sum(learned + random for learned, random, _ in BATCHES)
     share = min(WORK / (scheduler.view.ms.size * total), 1.0)

@@ -1,9 +1,8 @@
-"""A list scheduler: one unit after another goes to the device of the smallest score.
+"""A list scheduler: one unit after another is placed on the device of the smallest score.
 
-Scores have weights, which a policy chooses. ``earliest_finish`` and ``lookahead`` need none: floors
-of what a policy learns. These place units in the order in which the simulator runs their first
-operators and respect support and memory limits; a unit that fits on no device goes where most room
-is left.
+A policy chooses the weights of scores; ``earliest_finish`` and ``lookahead`` need none. Units are
+placed in the order in which the simulator runs their first operators, within support and memory
+limits; a unit that fits on no device goes to the one with the most room.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ NOTHING = np.empty(0, np.int64)
 N_WEIGHTS = len(NAMES)
 MEANS = np.array([-3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -3.0, 0.0, 0.0])
 SCALES = np.array([3.0, 0.5, 0.5, 0.3, 0.5, 2.0, 2.0, 0.5, 0.2])
-"""Weights are these means, and so many of these scales as an action says. Price, strength and
-lasting are then exponents of two."""
+"""Weights are these means plus an action times these scales; price, strength and lasting are then
+exponents of two."""
 POWERS = [PRICE, STRENGTH, LASTING]
 IN_MEAN_TIMES = [STICK, SCARCE, STRENGTH, HOST]
 """Weights that are multiples of the mean time of an operator."""
 DIGITS = 6
-"""Of a weight: networks and powers differ in their last bits between processors."""
+"""Digits of a weight: networks and powers differ in their last bits between processors."""
 SIMULATED = 3
-"""Schedules that the simulator compares where times are estimates."""
+"""Number of schedules that the simulator compares if times are estimates."""
 GAINS = 0.5
-"""Price of a byte in typical gains, the best of six on validation problems of the stream."""
+"""Price of a byte in typical gains; the best of six on validation problems of the stream."""
 
 
 @inlined_part
@@ -77,8 +76,9 @@ def schedule_lists(
 ) -> None:
     """Make a list schedule for each row of weights.
 
-    A unit is placed when the first of its operators has its turn. The score of a device is when the
-    operator would be ready there, or what the schedule adds up instead, and the unit's time; and::
+    A unit is placed when its first operator has its turn. The score of a device is when the
+    operator would be ready there, or its share of the sum that the schedule minimises, plus the
+    unit's time, and::
 
           ms x its time  +  arriving x transfers of its inputs  +  taste of the device
         + stick, if the latest input is elsewhere  +  host, if that is the device
@@ -86,16 +86,16 @@ def schedule_lists(
         + load x (when the device is free - when the first one is)
 
     Tastes are uniform up to ``strength``, and drawn again before a unit with probability
-    ``lasting``. A unit that no device has room for goes where most is left.
+    ``lasting``. A unit that no device has room for goes to the one with the most.
 
     Args:
-        problem: What is placed.
-        weights: (k, 9) ``NAMES``; price in ms per byte, stick, scarce, strength and host in ms.
+        problem: The arrays of the problem.
+        weights: (k, 9) ``NAMES``; price in ms per byte; stick, scarce, strength and host in ms.
         seeds: (k,) of the tastes of each schedule.
-        given: Units, the first ones of the order, that have their devices in ``places`` already.
+        given: First units of the order that have their devices in ``places`` already.
         places: (k, n_units) gets devices.
-        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's
-            where ``is_exact``; else transfers wait for those of operators scheduled before.
+        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's if
+            ``is_exact``; otherwise transfers wait for those of operators scheduled before.
     """
     kind, unit, ms, unit_ms = problem.kind, problem.unit, problem.ms, problem.unit_ms
     first, tensor, maker = problem.first, problem.tensor, problem.maker
@@ -138,8 +138,8 @@ def schedule_lists(
                     for d in range(n_devices):
                         state += GAMMA
                         taste[d] = w[STRENGTH] * draw_uniform(state)
-                # inputs whose makers have a device, on every device; those of the first operator
-                # have run
+                # arrivals on every device of inputs with a device; those of the first operator have
+                # run
                 for d in range(n_devices):
                     ready[d], arriving[d] = free[d], 0.0
                 latest, origin = -1.0, -1
@@ -207,7 +207,7 @@ def schedule_lists(
                     if member[g, chosen]:
                         left[g] -= size[u]
 
-            # the operator runs there: inputs that are elsewhere move, once to each device
+            # the operator runs there: inputs from elsewhere move, once to each device
             d = place[u]
             begin = free[d]
             for r in range(first[i], first[i + 1]):
@@ -260,11 +260,11 @@ def schedule_lists(
 def look_ahead(
     problem: ListProblem, order: IntArray, weights: FloatArray, places: UInt8, costs_ms: FloatArray
 ) -> None:
-    """Improve a list schedule unit by unit, each by how long schedules of the rest then take.
+    """Improve a list schedule unit by unit, by the times of schedules of all later units.
 
-    Units are in the order of their first operators. The schedule that is improved has the first of
-    (k, 9) weights, without tastes. (2, n_units) ``places`` gets the devices in its first row, and
-    (2,) ``costs_ms`` the time; the second is for trials.
+    Starts from the schedule of the first of (k, 9) ``weights``, without tastes. Units have the
+    ``order`` of their first operators. (2, n_units) ``places`` gets the devices in its first row,
+    (2,) ``costs_ms`` the time in its first element; the second ones are for trials.
     """
     seeds = np.zeros(1, np.uint64)
     best, trial = slice(0, 1), slice(1, 2)
@@ -283,8 +283,7 @@ def look_ahead(
 class ListScheduler:
     """Makes many list schedules of one problem at once.
 
-    Attributes:
-        exact: Whether times of schedules are the simulator's latencies.
+    ``exact`` is true if times of schedules are the simulator's latencies.
     """
 
     def __init__(self, problem: Problem, simulator: Simulator) -> None:
@@ -297,14 +296,14 @@ class ListScheduler:
         return ListProblem.from_problem(self.problem, self.simulator)
 
     def schedule(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
-        """Make a schedule for each of (k, ``N_WEIGHTS``) actions in scales, see ``MEANS``.
+        """Make a schedule for each of (k, ``N_WEIGHTS``) actions.
 
         Returns (k, n_units) devices, and (k,) times in ms, infinite where limits are exceeded.
         """
         return self.run(convert(actions, self.view.gain_ms, self.view.mean_ms), rng)
 
     def run(self, weights: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
-        """As ``schedule``, by (k, ``N_WEIGHTS``) weights of ``schedule_lists``."""
+        """Make schedules by (k, ``N_WEIGHTS``) weights of ``schedule_lists``; see ``schedule``."""
         k = len(weights)
         seeds = rng.integers(2**64, size=k, dtype=np.uint64)
         places, costs_ms = np.empty((k, self.problem.n_units), np.uint8), np.empty(k)
@@ -312,7 +311,7 @@ class ListScheduler:
         return places, costs_ms
 
     def evaluate(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
-        """As ``schedule``, with the simulator's latencies where times are estimates."""
+        """As ``schedule``, with the simulator's latencies if times are estimates."""
         places, costs_ms = self.schedule(actions, rng)
         if not self.exact:
             fits = np.isfinite(costs_ms)
@@ -324,16 +323,16 @@ class ListScheduler:
     ) -> tuple[UInt8, FloatArray]:
         """Make schedules as ``schedule`` does and return the best ones, at most ``number``.
 
-        Where their times are estimates, the best ``SIMULATED`` are simulated. Where no schedule
-        keeps the limits, one is repaired. Returns (m, n_units) devices, and (m,) costs in ms,
-        ascending; infinite if a repair failed.
+        If times are estimates, the best ``SIMULATED`` are simulated. If no schedule keeps the
+        limits, some are repaired. Returns (m, n_units) devices, and (m,) costs in ms, ascending;
+        infinite if a repair failed.
         """
         return self.choose(*self.schedule(actions, rng), number)
 
     def choose(
         self, places: UInt8, costs_ms: FloatArray, number: int = 1
     ) -> tuple[UInt8, FloatArray]:
-        """The best of the schedules that ``schedule`` has made; see ``find_best``."""
+        """The best of the schedules of ``schedule``; see ``find_best``."""
         if not np.isfinite(costs_ms).any():
             return self.compare(self.repair(places[:SIMULATED]), number)
         order = np.argsort(costs_ms, kind="stable")
@@ -352,7 +351,7 @@ class ListScheduler:
         return places[order], costs_ms[order]
 
     def repair(self, places: UInt8) -> UInt8:
-        """Move units of (k, n_units) placements where limits are exceeded."""
+        """Move units of (k, n_units) placements that exceed limits."""
         fitting = repair(self.problem, places.astype(np.int64), self.prices)
         return fitting.astype(np.uint8)
 
@@ -365,7 +364,7 @@ class ListScheduler:
 def find_best_of_each(
     schedulers: Sequence[ListScheduler], actions: FloatArray, rngs: Sequence[np.random.Generator]
 ) -> list[tuple[UInt8, float]]:
-    """What ``find_best`` of each scheduler returns for its one action; converted all at once."""
+    """``find_best`` of each scheduler for its one action; all are converted at once."""
     gains_ms = np.array([scheduler.view.gain_ms for scheduler in schedulers])
     means_ms = np.array([[scheduler.view.mean_ms] for scheduler in schedulers])
     weights = convert(actions, gains_ms, means_ms)
@@ -379,7 +378,7 @@ def find_best_of_each(
 def convert(
     actions: FloatArray, gain_ms: float | FloatArray, mean_ms: float | FloatArray
 ) -> FloatArray:
-    """(k, ``N_WEIGHTS``) weights of ``schedule_lists``, of actions in problems of such times."""
+    """(k, ``N_WEIGHTS``) weights of ``schedule_lists`` from actions, in problems of such times."""
     weights: FloatArray = MEANS + SCALES * actions
     weights[:, LASTING] = np.minimum(weights[:, LASTING], 0.0)
     weights[:, POWERS] = np.exp2(weights[:, POWERS])
@@ -389,9 +388,9 @@ def convert(
 
 
 def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
-    """(number, ``N_WEIGHTS``) random preferences, as those of ``solvers.search``: price and tastes.
+    """(number, ``N_WEIGHTS``) random actions, with prices and tastes as in ``solvers.search``.
 
-    Prices are over twelve octaves, and seven of ten schedules have tastes.
+    Prices span twelve octaves, and seven of ten schedules have tastes.
     """
     weights = np.tile(MEANS, (number, 1))
     octaves = rng.integers(0, 12, number) - 8.0
@@ -403,10 +402,10 @@ def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
 
 
 def earliest_finish(problem: Problem, simulator: Simulator) -> IntArray:
-    """Place each unit on the device on which it finishes first.
+    """Place each unit on the device on which it finishes first; returns (n_units,) devices.
 
-    Under schedules that are sums, such as ``serial``, that is the device of the least own time and
-    transfers of inputs. Returns (n_units,) devices.
+    Under schedules that are sums, such as ``serial``, on the device of the least time and transfers
+    of inputs.
     """
     return list_schedule(problem, simulator, 0)
 
@@ -414,9 +413,9 @@ def earliest_finish(problem: Problem, simulator: Simulator) -> IntArray:
 def lookahead(problem: Problem, simulator: Simulator) -> IntArray:
     """Place each unit on the device with which the whole schedule ends first.
 
-    For each device the units that follow are placed by ``earliest_finish``, and once more at a
-    price of memory where that is limited; so the time grows with the square of their number.
-    Returns (n_units,) devices.
+    For each device ``earliest_finish`` places all later units, and once more at a price of memory
+    if that is limited; so the time grows with the square of their number. Returns (n_units,)
+    devices.
     """
     return list_schedule(problem, simulator, problem.n_units)
 

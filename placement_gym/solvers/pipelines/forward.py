@@ -21,8 +21,8 @@ from placement_gym.solvers import Tasks
 class Forward:
     """An acyclic graph whose nodes are units, or units that depend on each other in a cycle.
 
-    Edges are those of the forward pass. A unit of backward operators only has the edges of these,
-    reversed (Tarnawski et al. 2020, appendix).
+    Edges are those of the forward pass. A unit of only backward operators has their edges, reversed
+    (Tarnawski et al. 2020, appendix).
     """
 
     node: IntArray  # (n_units,) node of each unit, numbered by their first units
@@ -30,7 +30,7 @@ class Forward:
 
     @classmethod
     def from_units(cls, units: Units) -> Forward:
-        """The forward graph of units; their whole graph where no operator is a backward one."""
+        """The forward graph of units; their whole graph if no operator is a backward one."""
         graph, unit = units.graph, units.of_operator
         source, target = graph.edge_index
         backward = np.array([kind == BACKWARD for kind in graph.types])
@@ -50,7 +50,7 @@ class Forward:
 
     @classmethod
     def contract(cls, part: IntArray, edges: IntArray) -> Forward:
-        """Make nodes of the (n_units,) part of each unit, and edges of (2, n_edges) of units."""
+        """Make nodes of (n_units,) ``part``, and edges of (2, n_edges) ``edges`` between units."""
         _, first, dense = np.unique(part, return_index=True, return_inverse=True)
         node = np.argsort(np.argsort(first))[dense]
         return cls(node, distinct_edges(node[edges]))
@@ -67,13 +67,13 @@ class Forward:
 
 
 def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[Forward, BoolArray]:
-    """Merge each node without work into its only neighbour, again and again.
+    """Repeatedly merge each node without work into its only neighbour.
 
     Without memory limits that is exact: a contiguous split remains one when such a node moves to
-    its neighbour's device; no time is added, and a transfer can only disappear. For that the
-    neighbour must touch every tensor that the node touches, and all its devices must support the
-    node. The publication's program does the same (``performTrivialNodeOptimizations``). Returns
-    a graph of fewer nodes, and (n_units,) bool, the units that have joined others.
+    its neighbour's device; no time is added, and transfers can only disappear. The neighbour must
+    touch every tensor that the node touches, and its devices must support the node. The
+    publication's program does the same (``performTrivialNodeOptimizations``). Returns the smaller
+    graph, and (n_units,) bool, the units that have joined others.
     """
     n = len(forward)
     # whether a node takes time anywhere, and which devices support it
@@ -123,9 +123,9 @@ def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
 def find_endpoint_times(
     problem: Problem, costs: CostTable, node: IntArray
 ) -> dict[frozenset[int], FloatArray]:
-    """Find the touch sets of several nodes, one for each unit, whose tensors cost time.
+    """Find the touch sets of several nodes, one per unit, whose tensors cost time.
 
-    The value is the (n_devices,) time when all its tensors leave or enter a device.
+    The values are (n_devices,), the time when all their tensors leave or enter a device.
     """
     tasks = Tasks.from_units(problem.units, costs)
     tensor, _, reader = tasks.readings

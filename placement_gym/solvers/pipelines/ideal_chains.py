@@ -2,12 +2,12 @@
 
 ``best[i, s]`` is the smallest maximum load of a chain from the empty ideal to i whose stages use
 exactly the devices of state s. Each ideal needs all smaller ones and none of its own size. Only
-chains below a cut-off are looked for, which leaves out most pairs of ideals:
+chains below a cut-off are searched for, which excludes most pairs of ideals:
 
-- A chain that reaches i in state s leaves work to the other devices. Where that exceeds what they
-  can do below the cut-off, state s is not open.
-- A stage whose work alone is not below what i already has is skipped before nesting is tested, one
-  whose work and difference of borders is not, before crossing tensors are added up.
+- State s is not open if the work that i leaves exceeds what the other devices can do below the
+  cut-off.
+- A stage is skipped before nesting is tested if its work alone is not below the best load of i, and
+  before crossing tensors are added up if its work and difference of borders is not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ChainLimits(NamedTuple):
 
 
 class ChainTable(NamedTuple):
-    """The table of the dynamic programme, in which only the empty chain is known at first."""
+    """The table of the dynamic programme; at first only the empty chain is known."""
 
     # (n_ideals, n_states) smallest maximum load in ms; infinite where none is known
     best: FloatArray
@@ -79,10 +79,10 @@ def extend_chains(
     """Fill the rows of ideals from ``first`` up to ``stop``, all of one size.
 
     The first ``n_reached`` of (n_ideals,) int32 ``reached`` are the smaller ideals that a chain
-    reaches, ascending, to which those of this size are added; their number is returned.
-    ``heaviest_ms`` is (n_ideals, n_kinds) the largest work of any up to each of them.
+    reaches, ascending; those of this size are added, and the new number is returned.
+    ``heaviest_ms`` is (n_ideals, n_kinds), the largest work of any ideal up to each of them.
     """
-    # Single arrays: a tuple of them would be counted as referenced at every inner call.
+    # Single arrays: references to a tuple of them would be counted at every inner call.
     words, solid, extent, work_ms, refused, ideal_bytes, limit = stages[:7]
     border_ms, begin, tensor, part, boundary_ms, stage_ms, transfers = stages[7:]
     best, link, lowest = chains
@@ -92,7 +92,7 @@ def extend_chains(
         moves = open_moves(plan, best, i)
         if not len(moves):
             continue
-        # A stage heavier than the worst value of this row gains nothing: `highest` falls, too.
+        # A stage heavier than the worst value of this row, which falls, gains nothing.
         highest = plan.cutoff_ms
         for entry in range(begin[i], begin[i + 1]):
             here[tensor[entry]] = part[entry]
@@ -111,9 +111,8 @@ def extend_chains(
                 and refuse(load, refused, ideal_bytes, limit, i, j)
                 and add_borders(load, moved_ms, border_ms, transfers, i, j) < highest
             ):
-                # Tensors on both borders were added twice: once is right if the stage holds another
-                # part of the touch set than before, none if it holds the same.
-                # Between cuts, which are apart, it is counted at either.
+                # Tensors on both borders were added twice: once is right if the two ideals hold
+                # different parts of the touch set, none if the same. Cuts count them at either end.
                 if transfers != BY_CUT:
                     for entry in range(begin[j], begin[j + 1]):
                         if here[tensor[entry]]:
@@ -124,7 +123,7 @@ def extend_chains(
                     highest = 0.0
                     for move in range(len(moves)):
                         highest = max(highest, best[i, moves[move, STATE]])
-        # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
+        # Unmarking visits the border, clearing `here` would visit all tensors.
         for entry in range(begin[i], begin[i + 1]):
             here[tensor[entry]] = 0
         # what was not reached is infinite
@@ -144,11 +143,11 @@ def extend_chains(
 def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
     """(n_moves, 2) states, and kinds of last devices, that chains to ideal i may have.
 
-    The row of ``best`` becomes the cut-off where a chain may continue from it.
+    The row of ``best`` becomes the cut-off where a chain may continue.
     """
     moves = np.empty((plan.used.size, 2), np.int64)
     count = 0
-    # A state whose unused devices cannot do the remaining work below the cut-off leads nowhere.
+    # Unused devices must be able to do the remaining work below the cut-off.
     for s in range(1, len(plan.used)):
         if plan.left[i] <= plan.room[s]:
             best[i, s] = plan.cutoff_ms
@@ -163,7 +162,7 @@ def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
 def subtract_work(
     load: FloatArray, work_ms: FloatArray, stage_ms: FloatArray, i: int, j: int
 ) -> float:
-    """Set the loads of a stage to its work and what it costs itself; returns their minimum."""
+    """Set the loads of a stage to its work and own cost; return their minimum."""
     least = np.inf
     for k in range(len(load)):
         load[k] = work_ms[i, k] - work_ms[j, k] + stage_ms[k]
@@ -184,7 +183,7 @@ def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: i
 def refuse(
     load: FloatArray, refused: IntArray, ideal_bytes: FloatArray, limit: FloatArray, i: int, j: int
 ) -> bool:
-    """Make loads infinite where a kind does not run or hold the stage; tell if any kind does."""
+    """Make loads infinite for kinds that cannot take the stage; return whether any kind can."""
     possible = False
     for k in range(len(load)):
         if refused[i, k] > refused[j, k] or ideal_bytes[i] - ideal_bytes[j] > limit[k]:
@@ -230,7 +229,7 @@ def append_stage(
     i: int,
     j: int,
 ) -> bool:
-    """Let the stage from ideal j to i follow the chains of j; tell if that improves any."""
+    """Append the stage from ideal j to i to the chains of j; return whether any improves."""
     improved, n_kinds = False, len(plan.stride)
     for move in range(len(moves)):
         s, k = moves[move, STATE], moves[move, KIND]

@@ -1,9 +1,9 @@
 """Costs of the difference of two ideals on each kind of device: one stage of a pipeline.
 
-A stage pays for a tensor if it holds some of its touch set, but not all. So of an ideal only the
-*border* matters: the tensors of whose touch set it holds a part. Between an ideal and a larger one
+A stage pays for a tensor if it holds a part of its touch set: some nodes, but not all. So of an
+ideal only the *border* matters: the tensors of whose touch set it holds a part. Between two ideals,
 the stage pays for all tensors of both borders, once if both have it, and not if both hold the same
-part. That includes tensors of a backward pass. Tensors of equal touch sets are counted as one.
+part. That includes tensors of a backward pass. Tensors of equal touch sets count as one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FULL_WORD = np.uint64(2**64 - 1)
 """A word of an ideal that contains all of its 64 units."""
 ADDED: int = 0
 BY_CUT: int = 1
-"""How a device's transfers count: in addition to its work, or at the same time as it, and those at
-either end of its stage at the same time."""
+"""A device's transfers are added to its work, or overlap with it and with those at the other end of
+its stage."""
 
 
 class PipelineMemoryError(UserError):
@@ -38,7 +38,7 @@ class PipelineMemoryError(UserError):
 
 
 class StageCosts(NamedTuple):
-    """Arrays that give the costs of the difference of two ideals, for each kind of device."""
+    """Arrays with the costs of the difference of two ideals, for each kind of device."""
 
     words: NDArray[np.uint64]  # (n_ideals, n_words) uint64, see ``Ideals``
     solid: IntArray  # (n_ideals,) number of leading words that are full
@@ -69,15 +69,15 @@ def compute_stages(
 ) -> StageCosts:
     """Compute the costs of stages between ideals of a forward graph.
 
-    ``devices`` is one of each kind, ``unit_bytes`` is (n_units,). A unit is refused where it takes
-    longer than ``most_ms``, and no border takes more than twice this.
+    ``devices`` is one of each kind, ``unit_bytes`` is (n_units,). A unit that takes longer than
+    ``most_ms`` is refused, and no border takes more than twice this.
 
     Raises:
         PipelineMemoryError: All borders are longer than ``max_entries``.
     """
     position = np.argsort(ideals.order)[forward.node]
-    # A unit that is slower than any acceptable load is refused like an unsupported one, and counts
-    # no work: sums of very large times would lose the digits of small ones.
+    # Units slower than any acceptable load are refused and count no work: sums of very large times
+    # would lose the digits of small ones.
     work = costs.unit_ms(problem.units)[:, devices]
     refused = (~problem.supported[:, devices] | (work > most_ms)).astype(np.float64)
     # Touch sets, numbered as tensors: which of them each node is in, and how many nodes they have.
@@ -157,8 +157,7 @@ def follow_borders(
     begin = np.zeros(n_ideals + 1, np.int64)
     room = 1024
     tensor, part = np.empty(room, np.int32), np.empty(room, np.int32)
-    # The border of an ideal is that of the next smaller one with the tensors of its last node: both
-    # are sorted, so they are merged.
+    # An ideal's border is that of the next smaller one, merged with the tensors of its last node.
     for i in range(1, n_ideals):
         entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
         touch, end = first[last[i]], first[last[i] + 1]
@@ -180,7 +179,7 @@ def follow_borders(
                     part[at] += part[entry]
                     entry += 1
                 touch += 1
-            # A touch set that is complete now has left the border: its entry is overwritten.
+            # A complete touch set leaves the border: its entry is overwritten.
             at += part[at] < size[tensor[at]]
         begin[i + 1] = at
     return begin, tensor[: begin[-1]].copy(), part[: begin[-1]].copy()

@@ -1,7 +1,6 @@
 """Ideals: sets of nodes that contain all predecessors of their nodes.
 
-Taken in a topological order, the nodes of an ideal form smaller ideals, so each ideal is
-found exactly once: from the ideal without its last node.
+Each ideal is found once: from the ideal without its last node in a topological order.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from placement_gym.base import BoolArray, Int32, IntArray, UserError, compile_on
 from placement_gym.solvers.pipelines.forward import Forward
 
 MAX_BYTES = 2 * 2**30
-"""Memory that the dynamic programme may take."""
+"""Maximum memory of the dynamic programme."""
 MAX_IDEALS = 60_000
-"""As many as the publication's program admits: two billion pairs, minutes if none is left out."""
+"""The publication's maximum: two billion pairs, minutes if none is left out."""
 
 
 class TooManyIdealsError(UserError):
@@ -93,8 +92,7 @@ def grow_ideals(
     last[0] = -1
     offsets = np.zeros(n + 2, np.int64)
     offsets[1] = count = 1
-    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so no
-    # set of seen ones is needed.
+    # Adding only nodes behind the last one finds each ideal once, in the order of sizes.
     for size in range(n):
         for ideal in range(offsets[size], offsets[size + 1]):
             for node in range(last[ideal] + 1, n):

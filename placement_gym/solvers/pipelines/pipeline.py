@@ -1,9 +1,9 @@
 """Pipelines: the contiguous split with the smallest maximum load, by dynamic programming.
 
-An ideal is a set of units that contains all predecessors of its units; the units between two nested
-ideals are contiguous. Each device runs such a difference, so the best chain of ideals is the
-best contiguous split (Tarnawski et al. 2020, section 5). Over all ideals that is exact, and
-exponential in the graph's width; over the prefixes of one topological order it is the paper's DPL.
+An ideal is a set of units that contains all predecessors of its units. Each device runs the units
+between two nested ideals, so the best chain of ideals is the best contiguous split (Tarnawski et
+al. 2020, section 5). Over all ideals that is exact, and exponential in the graph's width; over the
+prefixes of one topological order it is the paper's DPL.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_prefixes,
 )
 
+MAX_TIME_RATIO = 1e6
+"""Largest ratio of a time to a load for which loads, as differences of sums of times, are accurate.
+Hand-tuned."""
+FEW_IDEALS = 256
+"""Number of ideals up to which all pairs take less time than finding a cut-off. Hand-tuned."""
+GUESSES = (1.25, 2.0, 4.0)
+"""Cut-offs to try without a known split, relative to the load with divided units. Hand-tuned."""
+BYTES_PER_ENTRY = 32
+"""Memory per tensor of a border while the arrays grow."""
+
 
 def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
-    Of memory pools it keeps each device's own limit alone, and refuses a split that does not fit.
-    Leaves without work join their neighbour where that is exact: without memory limits, or if the
-    split is as good as it would be with leaves that take no memory.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        max_ideals: Maximum number of ideals.
-
-    Raises:
-        TooManyIdealsError: The graph has more than ``max_ideals`` ideals.
-        PipelineMemoryError: The tables need more than ``MAX_BYTES``.
-        ValueError: No contiguous split is feasible.
+    Leaves without work join their neighbour if that is exact: without memory limits, or if the
+    split is as good as with leaves that take no memory. Of memory pools only each device's own
+    limit counts. Raises a ``UserError`` if no split is feasible or the best one does not fit its
+    pools, ``TooManyIdealsError`` above ``max_ideals`` ideals, and ``PipelineMemoryError`` if the
+    tables need more than ``MAX_BYTES``.
     """
     return narrow(SplitSearch(problem, costs, max_ideals), find_exact).device
 
@@ -63,24 +65,16 @@ def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) 
 
     Quadratic in the number of units. With transfers ``BY_CUT`` it is PipeDream's partitioner
     (Narayanan et al. 2019, section 3.1) without replication: a pipeline is as slow as its slowest
-    stage, or as the slowest transfer between two of them.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        transfers: How they count, see ``StageCosts``.
-
-    Raises:
-        PipelineMemoryError: The tables need more than ``MAX_BYTES``.
-        ValueError: No split along that order is feasible.
+    stage or transfer between two of them. Raises a ``UserError`` if no split along that order is
+    feasible or the tables need more than ``MAX_BYTES``.
     """
     return narrow(SplitSearch(problem, costs, transfers=transfers), find_linear).device
 
 
 def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
-    """Search; and again below the load that was found, while some times are far above it.
+    """Search, and again below the load found while some times are far above it.
 
-    The search subtracts sums of times, which large ones leave without the digits of small ones.
+    The search subtracts sums of times, and large ones cost small ones their digits.
     """
     while True:
         split = solve(search)
@@ -93,7 +87,7 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
         if below is None:
             break
         search = below
-    # The search keeps each device's own limit alone; a split that fits pools nevertheless is best.
+    # The search keeps only each device's own limit; a split that also fits pools is best.
     if search.problem.tight_pools and (excess := search.problem.infeasibility(split.device)):
         raise UserError(
             f"the best contiguous split by each device's own limit does not fit: {excess}; "
@@ -108,7 +102,7 @@ def find_linear(search: SplitSearch) -> Split:
 
 
 def find_exact(search: SplitSearch) -> Split:
-    """The best contiguous split of a search; see ``exact_pipeline`` for the errors."""
+    """The best contiguous split of a search; errors as for ``exact_pipeline``."""
     problem, costs = search.problem, search.costs
     forward = Forward.from_units(problem.units)
     merged, joined = merge_leaves(forward, problem, costs)
@@ -120,7 +114,7 @@ def find_exact(search: SplitSearch) -> Split:
     except TooManyIdealsError:
         if not joined.any():
             raise
-    # Under memory limits, that leaves joined their neighbours must not have lost anything.
+    # Under memory limits, joining leaves to their neighbours must not have lost anything.
     split = search.exact(merged, held_bytes)
     weightless = search.exact(merged, np.where(joined, 0.0, held_bytes))
     if weightless.load_ms < split.load_ms * (1.0 - ROUNDING):
@@ -132,20 +126,9 @@ def find_exact(search: SplitSearch) -> Split:
 
 
 def find_largest_load_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:
-    """The largest load of a device, its stages and tensors that leave or enter it included."""
+    """The largest load of a device, including its stages and tensors that leave or enter it."""
     simulator = Simulator(problem.units, costs, Semantics("load"))
     return simulator.latency_ms(assignment.astype(np.uint8))
-
-
-MAX_TIME_RATIO = 1e6
-"""Largest ratio of a time to a load for which loads, as differences of sums of times, are accurate.
-Hand-tuned."""
-FEW_IDEALS = 256
-"""Number of ideals up to which all pairs take less time than finding a cut-off. Hand-tuned."""
-GUESSES = (1.25, 2.0, 4.0)
-"""Cut-offs to try without a known split, over the load if units could be divided. Hand-tuned."""
-BYTES_PER_ENTRY = 32
-"""Memory per tensor of a border while the arrays grow."""
 
 
 class Split(NamedTuple):
@@ -157,12 +140,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitSearch:
-    """The search for the best split; arguments are those of ``exact_pipeline``.
-
-    Attributes:
-        most_ms: Only splits of at most this load are looked for.
-        transfers: How they count, see ``StageCosts``.
-    """
+    """The search for the best split of at most ``most_ms``; arguments as for ``exact_pipeline``."""
 
     problem: Problem
     costs: CostTable
@@ -171,7 +149,7 @@ class SplitSearch:
     transfers: int = ADDED
 
     def below(self, load_ms: float) -> SplitSearch | None:
-        """The search for splits up to a known load; None if that is zero, or accurate already."""
+        """The search up to a known load; None if that is zero or accurate already."""
         unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
         if load_ms == 0.0 or min(largest_ms, self.most_ms) <= MAX_TIME_RATIO * load_ms:
@@ -199,7 +177,7 @@ class SplitSearch:
         if len(ideals) <= FEW_IDEALS:
             return self.best(forward, ideals, held_bytes)
         start = self.linear(forward, held_bytes)
-        # Splits below the one that is known are looked for, or below guesses until one is found.
+        # Search below the known split, or below guesses until one is found.
         guesses = [*(guess * float(self.prices[1].sum()) for guess in GUESSES), np.inf]
         for cutoff_ms in [start.load_ms] if np.isfinite(start.load_ms) else guesses:
             split = self.best(forward, ideals, held_bytes, cutoff_ms)
@@ -210,9 +188,9 @@ class SplitSearch:
     def best(
         self, forward: Forward, ideals: Ideals, held_bytes: FloatArray, cutoff_ms: float = np.inf
     ) -> Split:
-        """The best split among chains of a graph's ideals whose load is below a cut-off.
+        """The best split among chains of ideals whose load is below a cut-off.
 
-        Units have (n_units,) bytes, which leaves may be without.
+        ``held_bytes`` is (n_units,), zero for leaves that take no memory.
         """
         # all arrays but the borders
         n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
@@ -236,7 +214,7 @@ class SplitSearch:
         return self.read_split(forward, ideals, chains)
 
     def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> ChainLimits:
-        """Limits of chains below the cut-off; there are none if it is infinite."""
+        """Limits of chains below the cut-off; none if it is infinite."""
         used = self.kinds.used
         left, room = np.zeros(len(ideals)), np.zeros(len(used))
         if np.isfinite(cutoff_ms):
@@ -266,12 +244,12 @@ class SplitSearch:
 
 
 def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Price a millisecond of each kind of device, and the work of each unit by the cheapest kind.
+    """Price a millisecond of each kind of device, and each unit's work by the cheapest kind.
 
     For any prices, work of some units cannot exceed the largest load times the price of all devices
-    that share it. These prices, an optimal dual solution of the load that divided units would give,
-    make that tightest for all units and devices. Those of (n_kinds,) ``counts`` of devices add up
-    to 1; (n_units, n_kinds) times are infinite where the kind does not support the unit.
+    that share it. These prices, an optimal dual solution of the load with divided units, make that
+    tightest. Those of (n_kinds,) ``counts`` of devices add up to 1; (n_units, n_kinds) times are
+    infinite where the kind does not support the unit.
     """
     program = Linear()
     price = program.variables(len(counts))

@@ -1,7 +1,4 @@
-"""The largest load of a pipeline as a mixed-integer program, with contiguous stages or without.
-
-These are the programs of Tarnawski et al. (2020, section 5), solved by HiGHS.
-"""
+"""Mixed-integer programs of a pipeline's largest load (Tarnawski et al. 2020, section 5)."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from placement_gym.solvers import (
 from placement_gym.solvers.pipelines import Forward, find_largest_load_ms
 
 MIN_POSITIVE_MS = np.finfo(np.float64).tiny
-"""In place of a largest time of zero, by which others are divided."""
+"""Replaces a largest time of zero, by which others are divided."""
 
 
 def max_load(
@@ -41,17 +38,12 @@ def max_load(
 ) -> Solution:
     """Minimise the largest load of a device under support and memory limits.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        start: (n_units,) a feasible assignment, contiguous if this is asked for; only better ones
-            are searched for. None if none is known.
-        lower_ms: A bound to begin with.
-        time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
-            returned.
-        contiguous: Whether no path of the forward pass may leave a device and return to it. Two
-            devices may still send to each other, which no chain of ideals does, so the
-            optimum may be below that of ``exact_pipeline``.
+    Only placements better than ``start``, (n_units,) and feasible, are searched for; ``lower_ms``
+    is a known lower bound. At the wall-clock limit, returns the best placement and bound so far.
+
+    If ``contiguous``, which ``start`` must be as well, no path of the forward pass may leave a
+    device and return to it. Two devices may still send to each other, unlike in a chain of ideals,
+    so the optimum may be below that of ``exact_pipeline``.
     """
     end = now_s() + time_limit_s
     best_ms = np.inf if start is None else find_largest_load_ms(problem, costs, start)
@@ -77,10 +69,10 @@ def max_load(
 
 
 def require_contiguous(program: Linear, x: IntArray, forward: Forward) -> None:
-    """Require that no path leaves a device and returns to it; a node's units are on one device.
+    """Require that no path leaves a device and returns to it; a node's units share a device.
 
-    ``before`` marks nodes from which some path leads to the device. An edge that leaves the device
-    must not lead to such a node.
+    ``before`` marks nodes from which a path leads to the device. No edge that leaves the device may
+    lead to such a node.
     """
     first = np.unique(forward.node, return_index=True)[1]
     program.require((x, 1.0), (x[first[forward.node]], -1.0), rows=x.size, low=0.0)
@@ -94,7 +86,7 @@ def require_contiguous(program: Linear, x: IntArray, forward: Forward) -> None:
 
 
 def sort_alike(assignment: IntArray, kinds: list[list[int]], unit_ms: FloatArray) -> IntArray:
-    """(n_units,) the same assignment with devices of a kind exchanged, more work first."""
+    """(n_units,) the assignment with devices of a kind exchanged, more work first."""
     each_ms, n_devices = unit_ms[np.arange(len(assignment)), assignment], unit_ms.shape[1]
     work, renamed = np.bincount(assignment, each_ms, n_devices), np.arange(n_devices)
     for alike in kinds:
@@ -112,7 +104,7 @@ def build_program(
 ) -> tuple[Linear, IntArray]:
     """Build the program; returns it with the (n_units, n_devices) columns x that place a unit.
 
-    Some placement reaches ``upper_ms``; ``least_ms`` is (n_units, n_kinds) the least load of a
+    Some placement reaches ``upper_ms``; ``least_ms`` is (n_units, n_kinds), the least load of a
     device of a kind that has the unit.
     """
     tasks = Tasks.from_units(problem.units, costs)
@@ -121,7 +113,7 @@ def build_program(
     x = add_placement(program, problem)
     upper_ms = max(upper_ms * (1.0 + ROUNDING), lower_ms)
     largest = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms, in_ms=True)
-    # A device's load is its work, and the tensors that enter or leave it: columns that are 1 then.
+    # A device's load is its work and the tensors that cross its border, whose columns are 1.
     tensor, maker, reader = tasks.readings
     border_ms = costs.boundary_ms[tasks.tensor]
     crosses, paying = program.variables(*border_ms.shape, upper=1.0), border_ms.any(axis=0)
@@ -135,7 +127,7 @@ def build_program(
     for kind, devices in enumerate(kinds):
         kind_of[devices] = kind
     program.require((x, least_ms[:, kind_of]), (np.repeat(largest, n), -1.0), rows=n)
-    # Devices of one kind are interchangeable: an order by their work removes mirror images.
+    # Devices of a kind are interchangeable: ordering them by work removes mirror images.
     for devices in kinds:
         for one, other in pairwise(devices):
             work_ms = tasks.ms[:, [one, other]].T
@@ -147,10 +139,10 @@ def build_program(
 def least_loads_of_kinds(
     problem: Problem, costs: CostTable, kinds: list[list[int]], end: float
 ) -> FloatArray:
-    """(n_units, n_kinds) least load of a device of each kind that has the unit, ms.
+    """(n_units, n_kinds) least load of a device of each kind that has the unit, in ms.
 
-    This is a minimum cut: another unit joins the set if its tensors would cost more at the border
-    than the unit's own time. Once the time is up, it is a unit's own time.
+    A minimum cut: another unit joins if its tensors would cost more at the border than its own
+    time. Once the time is up, only the unit's time counts.
     """
     tasks = Tasks.from_units(problem.units, costs)
     tensor, maker, reader = tasks.readings

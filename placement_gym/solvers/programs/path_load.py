@@ -1,7 +1,7 @@
-"""Bounds and placements for overlapping schedules: the path-load program and its load cuts.
+"""Bounds and placements of overlapping schedules: the path-load program and its load cuts.
 
-The latency of any schedule that overlaps is relaxed to paths and loads. A cut: between two tasks,
-what a device runs takes at least the sum of its times.
+The latency of any overlapping schedule is relaxed to paths and loads. A cut: between two tasks, a
+device takes at least the sum of the times of its tasks.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from placement_gym.solvers import (
 )
 
 MAX_TASKS = 1_000
-"""Tasks up to which cuts are looked for. Hand-tuned: as that takes time of their square."""
+"""Maximum number of tasks with cuts. Hand-tuned: separation takes time of their square."""
 MAX_ROUNDS = 8
-"""Rounds of cuts. Hand-tuned."""
+"""Maximum rounds of cuts. Hand-tuned."""
 MIN_SOLVE_S = 0.1
-"""Seconds of each solution, even if the time is up. Hand-tuned."""
+"""Minimum seconds of each solution, even if the time is up. Hand-tuned."""
 CUTS_PER_ROUND = 300
 CUTS_PER_TASK = 2
-"""Most violated cuts of a round, and of a last task and device. Hand-tuned: as rows slow the
+"""Most violated cuts of a round, and of a last task and device. Hand-tuned: rows slow the
 solver."""
 TOLERANCE = 1e-6
 """Smallest violation of a cut, as a share of the objective: about the solver's."""
@@ -52,10 +52,10 @@ def solve_path_load(
 ) -> Solution:
     """Bound the latency of every list or event schedule from below, and place units.
 
-    This holds for any transfer, contention and gaps, but not for calls. The program with interval
-    load cuts is first solved with divided units; at the time limit its last value is the bound.
-    Some placement reaches ``upper_ms``: only lower latencies are searched for, and the bound does
-    not exceed it.
+    Valid for any transfer, contention and gaps, but not for calls. The program with interval load
+    cuts is first solved with divided units; its bound remains if the time limit ends the rest. Some
+    placement reaches ``upper_ms``: only lower latencies are searched for, and the bound does not
+    exceed it.
     """
     end = now_s() + time_limit_s
     built = PathProgram.build(problem, Tasks.from_operators(problem.units, costs), upper_ms)
@@ -88,8 +88,8 @@ class PathProgram:
     """A linear program whose optimum is a lower bound of every event and list schedule.
 
     A task finishes after each task it reads, plus the transfer and its own time; the latency is at
-    least every finish and every device's load. This is valid for any transfer, contention, order
-    and gaps, since those only cause delays, but not for calls, which merge transfers.
+    least every finish and every device's load. Contention, order and gaps only delay tasks, so the
+    bound holds for any of them, but not for calls, which merge transfers.
     """
 
     tasks: Tasks  # the tasks, in topological order
@@ -109,7 +109,7 @@ class PathProgram:
         """Build the program of tasks in topological order, as schedules run them.
 
         Only placements of at most ``upper_ms`` are searched for. If units may be divided, tasks
-        have no earliest and latest finish, as prices of rows are complete without.
+        have no earliest and latest finish, so that prices of rows are complete.
         """
         upper_ms *= 1.0 + ROUNDING
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
@@ -139,7 +139,7 @@ class PathProgram:
         return self.x[self.tasks.unit]
 
     def require(self, what: str, about: IntArray, *terms: Any) -> None:
-        """Add a row for each of what it constrains, at most 0, and record it."""
+        """Add and record a row, at most 0, for each of the things it constrains."""
         self.rows[what].append((self.program.n_rows, about))
         self.program.require(*terms, rows=len(about))
 
@@ -159,9 +159,9 @@ class PathProgram:
     def transfer_terms(self) -> list[Any]:
         """Readings, and terms that add up to no more than the time of their transfers.
 
-        The exact lower hull of that time for each reading: on two devices the two linear functions
-        themselves; where a transfer takes one time to leave a device and one to enter the other,
-        the differences at either end; otherwise a transport plan between their devices.
+        The exact lower hull of that time: on two devices the two linear functions; if a transfer
+        takes one time to leave a device and one to enter the other, the differences at either end;
+        otherwise a transport plan between devices.
         """
         tensor, maker, reader = self.tasks.readings
         unit, costs = self.tasks.unit, self.tasks.transfer_ms
@@ -217,12 +217,10 @@ def side_costs(transfer_ms: FloatArray) -> FloatArray | None:
 class LoadCuts:
     """Separates the cuts of a program exactly.
 
-    For an ancestor a of b, the tasks S that descend from a and are ancestors of b or b itself, and
-    a device d: finish[b] >= finish[a] + time of S on d + time of b on other devices. The interval
-    may also begin at the start of the schedule, or end at its end.
-
-    Args:
-        built: The program. Memory and time of a separation grow with the square and cube of tasks.
+    For an ancestor a of b, the tasks S that descend from a and are b or its ancestors, and a device
+    d: finish[b] >= finish[a] + time of S on d + time of b on other devices. The interval may also
+    begin with the schedule, or end with it. Memory and time of a separation grow with the square
+    and cube of the number of tasks.
     """
 
     def __init__(self, built: PathProgram) -> None:
@@ -233,9 +231,9 @@ class LoadCuts:
         self.added: list[tuple[int, int, int, int]] = []
 
     def add_violated(self, values: FloatArray) -> int:
-        """Add the worst cuts that a point of the program violates; returns their number.
+        """Add the worst cuts that a point of the program violates; return their number.
 
-        A cut that the program has already is violated by rounding only, and not added again.
+        A cut that the program already has is violated only by rounding, and not added again.
         """
         *cuts, violation_ms = self.separate(values)
         worst = np.argsort(-violation_ms, kind="stable")[:CUTS_PER_ROUND]
@@ -250,8 +248,8 @@ class LoadCuts:
     def separate(self, values: FloatArray) -> list[Any]:
         """Find for each last task and device the worst cuts at a point of the program.
 
-        Returns (n_cuts,) task after which each interval begins or ``START``, task with which it
-        ends or ``END``, device, and violation in ms, which is positive.
+        Returns (n_cuts,) arrays: the task after which each interval begins or ``START``, the task
+        with which it ends or ``END``, the device, and the violation in ms, which is positive.
         """
         built, n = self.built, len(self.reach)
         finish, total = values[built.finish], float(values[built.total[0]])
@@ -288,7 +286,7 @@ class LoadCuts:
         return inside
 
     def add(self, first: int, last: int, device: int) -> None:
-        """Add one cut; ``added`` keeps its first and last task, its device and its row."""
+        """Add one cut; ``added`` records its first and last task, its device and its row."""
         built, program = self.built, self.built.program
         self.added.append((int(first), int(last), int(device), program.n_rows))
         tasks, ms = np.flatnonzero(self.inside(first, last)), built.tasks.ms

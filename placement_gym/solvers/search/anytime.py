@@ -20,39 +20,38 @@ from placement_gym.solvers.search.model import LIST, LOAD, SIMULATED, State
 CHAINS = 2
 """Chains of a bracket; after each of its rungs the better half continues (successive halving)."""
 FIRST_MOVES = 200
-"""Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
+"""Moves of each chain on the first rung of the first bracket; each bracket doubles them."""
 HEATS = (0.001, 0.0006, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 HEATED = 1000
-"""Operators from which on temperatures fall with their number, as each weighs less."""
+"""With more operators, temperatures fall with their number, as each weighs less."""
 SAMPLES = 4
 """Starts that are estimated before the first bracket."""
 RANDOM = 0.6
 """Share of the starts that are random blocks; the others are built one unit after another."""
 ELITES = 8
-"""Placements to which the search may return, each the best of a line of chains that continue each
-other."""
+"""Placements to which the search may return, each the best of a line of chains."""
 RETURNING = 1
 """Chains of a bracket that continue the best lines."""
 CROSSED, PARENTS = 0.5, 4
 """Share of the other chains that start from a cross of two elites, once there are ``PARENTS``."""
 STEP = 200_000
-"""Operators that are scheduled between two looks at the clock, about a millisecond."""
+"""Operators scheduled between two looks at the clock, about a millisecond."""
 WORK = 4_000_000
-"""Operators that are scheduled for each evaluation, at most: 20 to 80 ms, and up to 200 ms for sums
-of about 600 operators."""
+"""Maximum operators scheduled per evaluation: 20 to 80 ms, and up to 200 ms for sums of about 600
+operators."""
 EARLY = 8
-"""Evaluations over which the work for each grows to that: the first ones come soon."""
+"""Evaluations over which the work per evaluation grows to ``WORK``, so the first ones come soon."""
 MOVES_PER_UNIT = 50
-"""Moves for each evaluation and unit, at most: small problems need fewer than ``WORK`` allows."""
+"""Maximum moves per evaluation and unit: small problems need less than ``WORK``."""
 UPDATED, FEW = 30, 500
-"""Operators that a move looks at where estimates are sums: the first number, or half of those
-beyond the second, as runs and stretches grow with the order."""
+"""Operators that a move visits if estimates are sums: the first number, or half of those beyond the
+second, as runs and stretches grow with the order."""
 SIMULATED_WORK = 20, 20_000
-"""Work of a simulated move, in operators of a list schedule: for each operator, and for itself."""
+"""Work of a simulated move in operators of a list schedule: per operator, and constant."""
 PATIENCE, ATTEMPTS = 5, 10
 """The search ends after the work of so many evaluations without a new placement; sampling gives up
-after so many placements that were seen before."""
+after so many placements seen before."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,8 @@ class SearchResult:
 
     Attributes:
         assignment: (n_units,) devices.
-        latency_ms: What it costs under the schedule; infinite if no feasible placement was found.
-        evaluations: Placements that it proposed.
+        latency_ms: Its latency; infinite if no feasible placement was found.
+        evaluations: Placements proposed.
         seconds: Wall time, without the compilation of kernels.
     """
 
@@ -82,23 +81,22 @@ def search(
     rng: np.random.Generator | None = None,
     starts: Sequence[IntArray] | None = None,
 ) -> SearchResult:
-    """Search for a fast placement until a budget is spent, or nothing new is found.
+    """Search for a fast placement until a budget is spent or nothing new is found.
 
-    More of a budget is never worse: what the search does next does not depend on it. With a budget
-    of evaluations, equal seeds find equal placements on every machine.
+    A larger budget is never worse: the search does not depend on it. With a budget of evaluations,
+    equal seeds find equal placements on every machine.
 
     Args:
         problem: Units, devices and limits.
         costs: Times of operators and transfers.
-        schedule: What a latency means: a preset's name, or semantics. ``"tarnawski-throughput"``
-            minimises the largest load.
-        seconds: Wall time, also of the preparation; kept to some milliseconds, or to one
-            estimate of a very large problem. Kernels that are compiled first, once on a machine
-            for about 20 s, do not count.
+        schedule: The meaning of a latency: the name of a preset, or semantics.
+            ``"tarnawski-throughput"`` minimises the largest load.
+        seconds: Wall time, including preparation; kept to some milliseconds, or to one estimate of
+            a very large problem. Compiling kernels, once per machine for about 20 s, does not
+            count.
         evaluations: Placements to propose, each the result of the same amount of work.
         rng: Source of all random numbers; None takes seed 0.
-        starts: (n_units,) placements to begin with; None takes list schedules whose weights a
-            trained policy draws.
+        starts: (n_units,) placements to begin with; None takes list schedules of a trained policy.
 
     Raises:
         UserError: Neither budget is given, or the evaluations are not a whole number above 0.
@@ -121,23 +119,14 @@ def search(
 
 
 class AnytimeSearch:
-    """Proposes placements, better ones as time continues.
+    """Proposes placements that improve with time.
 
-    The first placements are ``starts``, and simple ones. Others are built one unit after another,
-    with random tastes and prices of memory, or are random blocks, repaired. Chains of moves start
-    from these, from the best so far and from crosses of two of these, in brackets: after each rung
-    the better half continues, colder and longer. Each bracket is twice as long as the one before:
-    whatever the budget, a fair share of it is spent on one long chain.
-
-    Args:
-        problem: Units, devices and limits.
-        simulator: What a placement costs.
-        rng: Source of all random numbers.
-        starts: See ``search``.
-
-    Attributes:
-        best: The cheapest placement so far.
-        proposed: How many placements it has proposed.
+    The first are ``starts``, see ``search``, and simple placements. Others are random blocks,
+    repaired, or built one unit after another with random tastes and prices of memory. Chains of
+    moves start from these, from the best so far and from crosses of two of these, in brackets:
+    after each rung the better half continues, colder and longer. Each bracket is twice as long as
+    the last, so a fair share of any budget is spent on one long chain. ``best`` is the cheapest
+    placement so far, ``proposed`` the number of placements proposed.
     """
 
     def __init__(
@@ -158,14 +147,14 @@ class AnytimeSearch:
         self.proposed = 0
         self.seen: set[str] = set()
         n, kind = len(self.chains.model.unit), self.chains.model.kind
-        self.move_work = n if kind == LIST else max(min(n, UPDATED), (n - FEW) // 2)
-        if kind == SIMULATED:
-            self.move_work = SIMULATED_WORK[0] * n + SIMULATED_WORK[1]
+        per_operator, constant = SIMULATED_WORK
+        work = {LIST: n, SIMULATED: per_operator * n + constant}
+        self.move_work = work.get(kind, max(min(n, UPDATED), (n - FEW) // 2))
 
     def propose(self, end: float = np.inf) -> Iterator[IntArray]:
-        """Yield (n_units,) placements that differ from each other, each after some work.
+        """Yield (n_units,) distinct placements, each after some work.
 
-        It ends at ``end``, a value of ``now_s``, or when nothing new is found.
+        Ends at ``end``, a value of ``now_s``, or when nothing new is found.
         """
         full_work = min(WORK, MOVES_PER_UNIT * self.problem.n_units * self.move_work)
         done, fruitless = 0, 0
@@ -176,13 +165,15 @@ class AnytimeSearch:
                 break
             if done >= full_work * min((self.proposed + 1) / EARLY + fruitless, 1.0):
                 done, new = 0, self.find_new(state)
-                fruitless = 0 if new is not None else fruitless + 1
-                if new is not None:
+                if new is None:
+                    fruitless += 1
+                else:
+                    fruitless = 0
                     self.proposed += 1
                     yield merge_submodels(self.problem, self.chains.simulator, new)
 
     def find_new(self, state: State) -> IntArray | None:
-        """The first that has not been proposed: of elites, of a chain, and of newly built ones."""
+        """The first placement not yet proposed: of elites, of a chain, or newly built."""
         elites = (elite.place for elite in self.elites)
         states = chain([state], (self.build_near_elite() for _ in range(ATTEMPTS)))
         for place in chain(elites, feasible_places(states)):
@@ -193,7 +184,7 @@ class AnytimeSearch:
         return None
 
     def merge_best(self) -> IntArray:
-        """The cheapest placement; of the elites after each has as few submodels as allowed."""
+        """The cheapest placement; with limited submodels, of all elites after merging theirs."""
         if self.problem.max_submodels is None:
             return self.best.place.astype(np.int64)
         places = np.stack([one.place for one in (self.best, *self.elites)])
@@ -212,10 +203,7 @@ class AnytimeSearch:
             length *= 2
 
     def propose_simple(self) -> Iterator[IntArray]:
-        """Every device alone, and devices filled in order; what does not fit moves elsewhere.
-
-        For loads, also the best contiguous split.
-        """
+        """Each device alone, devices filled in order and, for loads, the best contiguous split."""
         problem, costs = self.problem, self.chains.simulator.costs
         names = ["fill-in-order", *(["dpl"] if self.chains.model.kind == LOAD else [])]
         named = [*propose_single_devices(problem), *propose_simple(problem, costs, *names)]
@@ -223,7 +211,7 @@ class AnytimeSearch:
         yield from {one.tobytes(): one for one in simple}.values()
 
     def make_feasible(self, places: IntArray) -> IntArray:
-        """(k, n_units) placements where what is not supported or does not fit is elsewhere."""
+        """(k, n_units) placements with units moved that are unsupported or do not fit."""
         if not self.chains.limited:
             return np.stack([self.problem.move_unsupported(place) for place in places])
         return repair(self.problem, places, self.lists.prices)
@@ -236,7 +224,7 @@ class AnytimeSearch:
         return self.chains.cross(self.elites[one], self.elites[other])
 
     def start_anywhere(self) -> State:
-        """A chain at a placement that is built, or at random blocks that are made feasible."""
+        """A chain at a placement that is built, or at repaired random blocks."""
         if self.rng.random() >= RANDOM:
             return self.build_near_elite()
         (place,) = self.make_feasible(random_blocks(self.problem, self.rng)[None])
@@ -266,7 +254,7 @@ class AnytimeSearch:
     def continue_chain(
         self, state: State, n_moves: int, hot: float, cold: float
     ) -> Iterator[tuple[State, int]]:
-        """Yield a chain after every few moves, while it cools."""
+        """Yield a cooling chain after every few moves."""
         step = max(STEP // self.move_work, 1)
         for done in range(0, n_moves, step):
             n = min(step, n_moves - done)

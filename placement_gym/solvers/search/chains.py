@@ -1,4 +1,4 @@
-"""Chains of random moves: cheaper ones are accepted, others with a probability that falls."""
+"""Chains of random moves: cheaper ones are accepted, others with a decreasing probability."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ from placement_gym.solvers.search.rebuild import rebuild
 EPSILON = 2.0**-52
 """Rounding of a sum, as a share of it."""
 NEGLIGIBLE = 1e-9
-"""Rounding, as a share of the cost, up to which sums are kept up to date; then they are added up
-from the beginning."""
+"""Rounding, as a share of the cost, up to which sums are updated instead of added up again."""
 
 
 @kernel
@@ -66,7 +65,7 @@ def advance_list(
     scalars, finish, free = state.scalars, state.finish, state.free
     kept, kept_free = state.kept, state.kept_free
     for step in range(n_moves):
-        # now and then: the units on which the latency depends
+        # occasionally: the units on which the latency depends
         if (scalars.n_moves + 1) % REFRESH == 0 or scalars.n_critical == 0:
             note_critical(model, state)
         n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
@@ -77,7 +76,7 @@ def advance_list(
             continue
         limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
 
-        # what it costs now: what the change reaches is run again
+        # its cost: what the change reaches is run again
         lowest, last = set_operators(layout, state, n_moved)
         free_devices(model, state, lowest)
         passes, reached, reach = run_span(model, state, lowest, last, limit_ms)
@@ -110,7 +109,7 @@ def advance_sums(
     shares: FloatArray,
     counts: FloatArray,
 ) -> None:
-    """Make moves where the cost is a sum or the largest load; see ``advance_list``."""
+    """Make moves if the cost is a sum or the largest load; see ``advance_list``."""
     scalars, load = state.scalars, state.load
     kept = np.empty(len(load))
     if model.kind == LOAD and scalars.now_ms < np.inf:
@@ -124,14 +123,14 @@ def advance_sums(
             continue
         limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
 
-        # what it costs now: sums and loads of what moved are updated
+        # its cost: sums and loads are updated
         copy_loads(load, kept)
         move_loads(model, layout, state, n_moved)
         cost, largest = measure_loads(model.kind, load)
 
         # keep it, or go back
         if cost <= limit_ms:
-            # where much was taken away, what is left is mostly rounding
+            # where much was subtracted, the rest is mostly rounding
             scalars.rounding_ms += EPSILON * (scalars.now_ms + cost)
             if scalars.rounding_ms > NEGLIGIBLE * cost:
                 scalars.rounding_ms = 0.0
@@ -147,9 +146,9 @@ def advance_sums(
 
 @part
 def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
-    """Let the operators of moved units follow them, and sums or loads with these."""
-    # subtract the loads of the old placement, then add those of the new one; a loop, so that
-    # add_loads is compiled into one call
+    """Move the operators of moved units, and update sums or loads."""
+    # subtract the loads of the old placement, then add those of the new one; in a loop, so that
+    # `add_loads` is inlined once
     sign = -1.0
     for _ in range(2):
         add_loads(model, layout, state, n_moved, sign)
@@ -160,7 +159,7 @@ def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None
 
 @inlined_part
 def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]:
-    """Write the devices of moved units to their operators; returns the first and the last."""
+    """Write the devices of moved units to their operators; return the first and the last."""
     ops, first_op, on = layout.ops, layout.first_op, state.on
     lowest, last = len(on), -1
     for k in range(n_moved):
@@ -180,7 +179,7 @@ def draw_limit(
     done: float,
     over: float,
 ) -> float:
-    """Draw the largest cost with which a move is accepted, in ms."""
+    """Draw the largest cost in ms at which a move is accepted."""
     (hot, cold), scalars = heat, state.scalars
     left = 1.0 - done
     temperature = cold + (hot - cold) * left * left
@@ -191,7 +190,7 @@ def draw_limit(
 
 @inlined_part
 def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
-    """Keep a placement if it is the cheapest one that keeps the limits."""
+    """Keep a placement if it is the cheapest one within the limits."""
     scalars = state.scalars
     if (over <= 0.0) & (cost < scalars.best_ms):
         counts[kind, GAIN] += scalars.best_ms - cost if scalars.best_ms < np.inf else 0.0
@@ -209,11 +208,11 @@ def copy_devices(place: np.ndarray, best: np.ndarray) -> None:
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
 LEAST_SHARE = 0.05
-"""Of each kind among all moves."""
+"""Minimum share of each kind among all moves."""
 FADING = 0.98
-"""Weight of what was gained before, at every look."""
+"""Factor of earlier gains and times, after every few moves."""
 LEAST_MS = 1e-100
-"""Least cost to which a gain is compared."""
+"""Minimum cost to which a gain is compared."""
 
 
 class Elite(NamedTuple):
@@ -234,14 +233,14 @@ class Chains:
         self.model = Model.from_simulator(simulator)
         self.layout = Layout.from_problem(problem, self.model, self.limited)
         self.lines = count()
-        # of each kind of move what it gained and its time, and cumulative probabilities
+        # gains, times and cumulative probabilities of the kinds of move
         self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
         self.shares = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
 
     def start(
         self, place: IntArray | UInt8, price: float = 0.0, line: float | None = None
     ) -> State:
-        """A chain at an (n_units,) placement, which is its best one if it keeps the limits."""
+        """A chain at an (n_units,) placement, which is its best one if it is within the limits."""
         state = make_state(self.model, self.layout, place, price)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
@@ -283,7 +282,7 @@ class Chains:
             advance = advance_list if self.model.kind == LIST else advance_sums
             model, layout = self.model, self.layout
             advance(model, layout, state, self.rng, n_moves, heat, self.shares, counts)
-        # kinds that gain more in their time are tried more often
+        # kinds that gain more per time are tried more often
         counts[:, GAIN] /= max(float(state.scalars.best_ms), LEAST_MS)
         self.gains = FADING * self.gains + counts[:, GAIN]
         self.times = FADING * self.times + counts[:, TRIES] * COSTS

@@ -28,28 +28,28 @@ def draw_length(rng: np.random.Generator, most: int) -> int:
 def draw_allowance(rng: np.random.Generator) -> float:
     """Draw how much more a move may cost, in temperatures: x passes in (1 + x / 8)^-8 of draws.
 
-    That is nearly exp(-x), by square roots alone, which are the same on every processor.
+    That is nearly exp(-x), by square roots alone, which are equal on every processor.
     """
     return 8 * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
 
 
 RETURN = 0.7
-"""Share of ejections to where the moved units came from, which has room now."""
+"""Share of ejections to the device that the moved units left, which has room now."""
 EJECTIONS = 12
 """Attempts to make room on a full device."""
 EJECTING = 0.3
 """Share of moves that make room; the others may exceed a limit, at a penalty."""
 MOST_USED = 1.1
-"""Use of a limit, as a share of it, from which on a move is refused."""
+"""Use of a limit, as a share of it, above which a move is refused."""
 CANDIDATES = 16
-"""Units of which the one to eject is chosen."""
+"""Units from which the one to eject is chosen."""
 NEAR = 64
-"""Units that are looked at for a candidate."""
+"""Maximum number of units visited to find a candidate."""
 
 
 @inlined_part
 def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -> None:
-    """Count the bytes of a unit against the limits of another device."""
+    """Move the bytes of a unit from the limits of one device to those of another."""
     size, member = layout.size, layout.member
     for g in range(len(used)):
         used[g] += size[u] * (member[g, to] - member[g, origin])
@@ -72,7 +72,7 @@ def may_move(layout: Layout, state: State, u: int, there: int) -> bool:
 
 @inlined_part
 def list_move(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
-    """Move a unit, and list it among those of the move; returns how many these are."""
+    """Move a unit and list it in the move; return the number listed."""
     here = signed(state.place[u])
     state.marked[u] = state.scalars.n_moves
     state.moved[n_moved], state.was[n_moved], state.place[u] = u, here, there
@@ -91,13 +91,13 @@ def keep_limits(
 ) -> tuple[int, float]:
     """Let other units make room for those of a move, or refuse it.
 
-    Where moves are simulated, no limit is exceeded. Operators do not follow yet. Returns how many
-    units were moved in all, 0 if the move is refused; and bytes above limits.
+    Simulated moves exceed no limit. Operators do not follow yet. Returns the number of units moved,
+    0 if the move is refused; and bytes above limits.
     """
     most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
     n_moved = make_room(layout, state, rng, n_moved, freed, most)
 
-    # where no room was made, limits may be exceeded by some bytes, or by fewer than before
+    # limits may be exceeded by some bytes, or by fewer than before
     over, much = measure_excess(state.used, layout.limit)
     much &= over > state.scalars.over_bytes
     refused = n_moved if much | (over > 0.0) & (kind_of_model == SIMULATED) else 0
@@ -124,8 +124,9 @@ def make_room(
     freed: int,
     most_attempts: int,
 ) -> int:
-    """Let units leave devices that are full for one with room, perhaps with their neighbours in
-    the order; often for the one that the move has freed.
+    """Move units from full devices to one with room, often the one that the move has freed.
+
+    Half of the time, the units that follow them on their device move as well.
     """
     place, order, used, limit = state.place, layout.order, state.used, layout.limit
     n_groups, n_devices = layout.member.shape
@@ -155,8 +156,9 @@ def make_room(
 def find_leaving(
     layout: Layout, state: State, rng: np.random.Generator, g: int, target: int
 ) -> int:
-    """Find, of some units that fill a limit, the place in the order of the one that loses least for
-    each of its bytes on another device; -1 if none of them has room there.
+    """Find the place in the order of the unit to eject from a limit to a device, -1 if none.
+
+    Of some candidates with room there, it loses least per byte.
     """
     order, size, possible, used = layout.order, layout.size, layout.possible, state.used
     leaves, least = signed(-1), np.inf
@@ -172,9 +174,7 @@ def find_leaving(
 
 @inlined_part
 def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: int) -> int:
-    """Find a unit that fills a limit and has not moved, from a random place in the order on; -1 if
-    there is none near it.
-    """
+    """Find a unit that fills a limit and has not moved, near a random place; -1 if none."""
     order, n_units = layout.order, len(layout.order)
     at, tries = draw(rng, n_units), 0
     while tries < NEAR and not fills(layout, state, g, signed(order[at])):
@@ -191,7 +191,7 @@ def fills(layout: Layout, state: State, g: int, v: int) -> bool:
 
 @inlined_part
 def measure_loss(layout: Layout, place: np.ndarray, v: int, target: int) -> float:
-    """Add up what a unit loses elsewhere: its own time, and links that are cut or joined."""
+    """Add up what a unit loses on another device: its time, and links that are cut or joined."""
     link, link_ms, here = layout.link, layout.link_ms, place[v]
     lost = layout.unit_ms[v, target] - layout.unit_ms[v, here]
     for k in range(layout.first_link[v], layout.first_link[v + 1]):

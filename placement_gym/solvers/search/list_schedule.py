@@ -1,8 +1,8 @@
-"""A list schedule, and sums of loads, that are kept up to date while units move.
+"""A list schedule, and sums of loads, that are updated while units move.
 
 Operators run in a fixed order, so a schedule is a set of longest paths: from the beginning to each
-operator, and from each operator to the end (its tail). A change between two operators leaves the
-paths before the first and the tails after the last as they are.
+operator, and from each operator to the end (its tail). A change between two operators keeps the
+paths before the first and the tails after the last.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ def run_until_same(
 ) -> int:
     """Compute ``finish`` and ``free`` from an operator on, until nothing differs from ``kept``.
 
-    The operators before it have run, and devices are free from ``device_free`` on; ``reach`` is the
-    last reader of what finishes at another time than before. Returns the first operator whose
-    finish time was not computed.
+    Earlier operators have run, and devices are free from ``device_free`` on; ``reach`` is the last
+    reader of a changed operator. Returns the first operator whose finish was not computed.
     """
     unit_ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
@@ -53,7 +52,7 @@ def run_until_same(
 
 @inlined_part
 def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
-    """Run operators as ``run_until_same`` does, and note when devices are free at the end."""
+    """Run operators as ``run_until_same`` does, and record when devices are free at the end."""
     reached = run_until_same(model, state, begin, reach, device_free)
     free = state.free
     for d in range(len(device_free) if reached == len(state.on) else 0):
@@ -65,8 +64,8 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
 def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     """Compute ``tail`` and ``after`` from an operator back, until nothing changes.
 
-    The tails after it are right; ``reach`` is the first operator whose tail may change whatever the
-    others' do.
+    Later tails are right; ``reach`` is the first operator whose tail may change even if the others'
+    do not.
     """
     unit_ms, first, maker, on = model.ms, model.first, model.maker, state.on
     first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
@@ -105,7 +104,7 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
 
 @kernel
 def estimate_list(model: Model, state: State) -> float:
-    """Compute from the beginning what a placement costs, in ms; limits are ignored."""
+    """Compute the cost of a placement in ms from the beginning; limits are ignored."""
     n, n_devices = model.ms.shape
     device_free = state.device_free
     for d in range(n_devices):
@@ -132,8 +131,8 @@ def run_span(
 ) -> tuple[bool, int, int]:
     """Run the operators from the first to the last that moved, until it must end too late.
 
-    Returns whether it may end within the limit; the first operator that was not run; and the last
-    reader of what changes.
+    Returns whether it may end within the limit, the first operator that was not run, and the last
+    reader of a changed one.
     """
     ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     unit, transfer_ms, last_reader, on = model.unit, model.transfer_ms, model.last_reader, state.on
@@ -172,9 +171,7 @@ def free_devices(model: Model, state: State, lowest: int) -> None:
 
 @inlined_part
 def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
-    """Tell if each device's next operator begins early enough, as what follows takes as long as
-    before.
-    """
+    """Tell if each device's next operator begins early enough for its unchanged tail."""
     on, tail, after, device_free = state.on, state.tail, state.after, state.device_free
     following = last // BLOCK + 1
     end = min(following * BLOCK, len(on))
@@ -190,7 +187,7 @@ def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
 
 @inlined_part
 def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms: float) -> bool:
-    """Tell if what reads from the span begins early enough."""
+    """Tell if all readers of the span begin early enough."""
     first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
     transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
     finish, tail, latest_ms = state.finish, state.tail, limit_ms * ROUNDING
@@ -257,12 +254,12 @@ SQUARINGS = 5
 
 @inlined_part
 def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: float) -> None:
-    """Add what moved units and their tensors cost, or take it away."""
+    """Add the cost of moved units and their tensors, or subtract it."""
     scalars, on, ops, first_op = state.scalars, state.on, layout.ops, layout.first_op
     first, first_made, stamp = model.first, model.first_made, state.stamp
     scalars.n_updates += 1
     now = scalars.n_updates
-    # a tensor counts once, though several of its operators may have moved: hence the stamps
+    # a tensor counts once, even if several of its operators have moved: hence the stamps
     for k in range(n_moved):
         u = state.moved[k]
         for at in range(first_op[u], first_op[u + 1]):
@@ -281,7 +278,7 @@ def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: fl
 
 @inlined_part
 def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: float) -> None:
-    """Add what one tensor costs; in a serial schedule, to the load of its first device."""
+    """Add the cost of a tensor; in a serial schedule, to the load of its first device."""
     here, reached = on[model.source[t]], signed(0)
     for r in range(model.first_reader[t], model.first_reader[t + 1]):
         reached |= signed(1) << on[model.reader[r]]
@@ -295,9 +292,9 @@ def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: flo
 
 @inlined_part
 def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
-    """Compute what the moves minimise, and the cost, in ms.
+    """Compute the objective of the moves and the cost, in ms.
 
-    Of loads that is a norm, so it pays to relieve any device that is nearly the fullest.
+    For loads the objective is a norm, so it pays to relieve any device that is nearly the fullest.
     """
     total, largest = 0.0, load[0]
     for d in range(len(load)):
@@ -320,14 +317,13 @@ def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
 
 @inlined_part
 def copy_loads(load: FloatArray, to: FloatArray) -> None:
-    """Copy loads."""
     for d in range(len(load)):
         to[d] = load[d]
 
 
 @kernel
 def estimate_loads(model: Model, state: State) -> float:
-    """Compute from the beginning what a placement costs, in ms; limits are ignored."""
+    """Compute the cost of a placement in ms from the beginning; limits are ignored."""
     load, on = state.load, state.on
     for d in range(len(load)):
         load[d] = 0.0

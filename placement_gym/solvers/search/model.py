@@ -11,23 +11,23 @@ import numpy as np
 
 from placement_gym.base import BoolArray, FloatArray, Int32, IntArray, Struct, UInt8, UInt32, kernel
 from placement_gym.problem import Problem
-from placement_gym.schedules import Simulator, uint32
+from placement_gym.schedules import Simulator, mean_transfers_ms, uint32
 from placement_gym.solvers import longest_after_ms
 from placement_gym.solvers.list_policy import is_exact
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
-"""Estimates of a placement: by a list schedule, a sum or loads, which are updated for every move;
-or by the simulator from the beginning."""
+"""Estimates of a placement: by a list schedule, a sum or loads, which are updated for every move,
+or by the simulator."""
 BLOCK = 32
 """Operators between two positions from which a list schedule can continue."""
 FEWEST = 4
-"""Least number of clusters on a level."""
+"""Minimum number of clusters on a level."""
 LEAST_MERGED = 0.05
-"""Share of clusters that a level has to merge; the levels end where it would merge fewer."""
+"""Minimum share of clusters that a level merges; the levels end below it."""
 
 
 class Model(Struct):
-    """Operators by position: in the order in which a list schedule runs them, or topologically."""
+    """Operators by position: in the order of a list schedule, or topological."""
 
     kind: int  # ``LIST``, ``SERIAL``, ``LOAD`` or ``SIMULATED``
     overlaps: bool  # whether devices work at the same time, and a latency is asked for
@@ -49,7 +49,7 @@ class Model(Struct):
 
     @classmethod
     def from_simulator(cls, simulator: Simulator, kind: int | None = None) -> Model:
-        """Make the model of what a simulator computes; ``kind`` is by default the exact one."""
+        """Make the model of a simulator; ``kind`` is by default the exact one."""
         program, schedule = simulator.program, simulator.semantics.schedule
         if kind is None:
             exact = {"serial": SERIAL, "load": LOAD, "list": LIST}
@@ -129,8 +129,7 @@ class Layout(Struct):
         ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
         apart = ends[0] != ends[1]
         own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
-        pairs = max(n_devices * (n_devices - 1), 1)
-        moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
+        moved_ms = mean_transfers_ms(model.transfer_ms)
         shared_ms = (moved_ms / np.diff(model.first_reader))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
         first_link = uint32(np.searchsorted(own[by_own], np.arange(n_units + 1)))
@@ -166,19 +165,19 @@ def make_clusters(
 ) -> tuple[UInt32, UInt32, UInt32]:
     """Merge clusters in pairs, level after level: those with long transfers for their own times.
 
-    Links are those of ``Layout``, as is what is returned: ``nested``, ``first_nested`` and
-    ``last_nested``. (n_units,) times ``ms`` keep clusters of a level alike.
+    Returns ``nested``, ``first_nested`` and ``last_nested`` of ``Layout``, whose links these are.
+    (n_units,) times ``ms`` keep clusters of a level alike.
     """
     n_units = len(ms)
     cluster, levels = np.arange(n_units), [np.arange(n_units)]
     own, other = np.repeat(cluster, np.diff(first)), link.astype(np.int64)
     while True:
-        # a link counts for more where it is long for the times at its ends; without the mean, units
-        # that cost nothing would all join one cluster
+        # a link counts relative to the times at its ends; without the mean, units that cost nothing
+        # would all join one cluster
         heavy = ms + ms.mean() + 1e-100
         begins = np.searchsorted(own, np.arange(len(ms) + 1))
         merged = match(begins, other, link_ms / np.sqrt(heavy[own] * heavy[other]))
-        # a level that merges hardly anything, or leaves too few clusters, would be no other move
+        # a level that merges little, or leaves too few clusters, would add no move
         n_now = int(merged.max()) + 1
         if n_now > (1.0 - LEAST_MERGED) * len(ms) or n_now < FEWEST:
             break
@@ -192,7 +191,7 @@ def make_clusters(
         apart = own != other
         own, other, link_ms = own[apart], other[apart], link_ms[apart]
     order = np.lexsort(levels)
-    # where each unit's cluster begins and ends in an order that has them in one piece
+    # where each unit's cluster begins and ends in an order that keeps clusters contiguous
     bounds, position = [], np.argsort(order)
     for cluster in levels[1:]:
         sizes = np.bincount(cluster)
@@ -230,14 +229,14 @@ def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
 NUMBERS = ("now_ms", "best_ms", "price", "over_bytes", "penalty_ms", "rounding_ms", "line")
 COUNTS = ("n_moves", "n_critical", "n_updates")
 SCALARS = np.dtype([(name, np.float64) for name in NUMBERS] + [(name, np.int64) for name in COUNTS])
-"""Numbers of a state that change: what the placement and the best one cost; the price of memory as
-a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; how much of the
-loads may be rounding; the line of the chain (see ``Elite``); moves that were proposed, units in
-``critical``, and updates of the loads."""
+"""Numbers of a state that change: costs of the placement and the best one; the price of memory as a
+multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; possible rounding of
+the loads; the line of the chain (see ``Elite``); moves proposed, units in ``critical``, and updates
+of the loads."""
 
 
 class State(Struct):
-    """A placement in the course of a search, and what its estimate is made of."""
+    """A placement in the course of a search, and the parts of its estimate."""
 
     place: UInt8  # (n_units,) uint8 device of each unit
     on: UInt8  # (n,) uint8 device of each operator

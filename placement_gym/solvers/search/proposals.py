@@ -1,4 +1,4 @@
-"""Proposals: random moves of some units, also for searches that judge them by other means."""
+"""Proposals: random moves of some units, also for searches with other estimates."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from placement_gym.solvers.search.rebuild import rebuild
 
 UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 """Kinds of move: a unit; a run of consecutive units of one device, or one end of it; a stretch of
-the order; a unit and linked units around it; two units that change places; a stretch that is
-placed again, one unit after another; a cluster of linked units, see ``make_clusters``."""
+the order; a unit and linked units around it; two units that change places; a stretch that is placed
+again, one unit after another; a cluster of linked units, see ``make_clusters``."""
 N_KINDS = 7
 NEITHER = 3
 """Side of a run: 0 is what precedes a unit, 1 what follows, 2 both."""
 TRIES, GAIN = range(2)
-"""Columns of what is counted for each kind."""
+"""Columns of the counts of each kind."""
 CRITICAL = 0.5
 """Share of moves whose first unit is on a longest chain of the schedule, or on the device with the
 largest load."""
 TRIED = 16
-"""Units that are drawn until one is on the device with the largest load."""
+"""Units drawn to find one on the device with the largest load."""
 ADOPT = 0.5
 """Share of moves to the device of a linked unit, if the two devices differ."""
 REFRESH = 64
 """Moves after which the penalty of exceeding a limit changes."""
 RAISED, LOWERED = 1.25, 0.8
-"""Factors of the penalty where a limit is exceeded, and where none is: a chain stays near the
-limits, on either side half of the time."""
+"""Factors of the penalty if a limit is exceeded, and if none is: chains stay near the limits, on
+either side half of the time."""
 LARGEST_REGION = 512
 NEXT = 256
-"""Units that are looked at for one to change places with."""
+"""Units visited to find one to change places with."""
 
 
 @kernel
@@ -55,11 +55,11 @@ def propose(
     shares: FloatArray,
     counts: FloatArray,
 ) -> tuple[int, int, int]:
-    """Move some units, whatever the limits; their operators do not follow yet.
+    """Move some units, regardless of limits; their operators do not follow yet.
 
-    Kinds have (n_kinds,) cumulative probabilities ``shares``; ``counts``, (n_kinds, 2), gets the
-    try. Returns how many units were moved, which ``moved`` and ``was`` list; the kind of the move;
-    and the device that the first of them left, -1 if there is no move.
+    Kinds have (n_kinds,) cumulative probabilities ``shares``; ``counts``, (n_kinds, 2), counts the
+    try. Returns the number of units moved, which ``moved`` and ``was`` list; the kind of the move;
+    and the device that the first of them left, -1 without a move.
     """
     place, scalars, n_devices = state.place, state.scalars, model.ms.shape[1]
     scalars.n_moves += 1
@@ -149,7 +149,7 @@ def choose_stretch(n_units: int, rng: np.random.Generator, at: int) -> tuple[int
 def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:
-    """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
+    """Move a unit and those that join it in a move of this kind; return the number moved."""
     n_levels = len(layout.first_nested)
     if kind == REGION:
         n_moved = move_region(layout, state, rng, u, there)
@@ -180,7 +180,7 @@ def choose_interval(
 
 @inlined_part
 def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
-    """Choose a run of units of one device around one in the order, one end of it, or that one."""
+    """Choose the run of a device's units around one in the order, an end of it, or that one."""
     here, begin, end = place[order[at]], at, at + 1
     forward, backward = (side == 1) | (side == 2), (side == 0) | (side == 2)
     while forward and end < len(order) and place[order[end]] == here:
@@ -210,7 +210,7 @@ def move_all(
 
 @inlined_part
 def move_region(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
-    """Move a unit and those around it that are linked with it and on its device."""
+    """Move a unit and linked units around it that are on its device."""
     place, first_link, link = state.place, layout.first_link, layout.link
     here = place[u]
     wanted, done = draw_length(rng, min(len(place), LARGEST_REGION)), 0
@@ -226,7 +226,7 @@ def move_region(layout: Layout, state: State, rng: np.random.Generator, u: int, 
 
 @inlined_part
 def swap_units(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
-    """Move a unit, and in return the next one of that device, from near it or anywhere."""
+    """Move a unit, and in return the next one of that device, near it or anywhere."""
     place, order, n_units = state.place, layout.order, len(state.place)
     here, at = signed(place[u]), signed(layout.rank[u])
     n_moved = move_unit(layout, state, signed(0), u, there)
@@ -238,7 +238,7 @@ def swap_units(layout: Layout, state: State, rng: np.random.Generator, u: int, t
 def find_next(
     order: np.ndarray, place: np.ndarray, at: int, forward: bool, there: int, other: int
 ) -> int:
-    """Find the next unit of a device in the order, or the one before; ``other`` if none is near."""
+    """Find the next or previous unit of a device in the order; ``other`` if none is near."""
     n_units, tries, v = len(order), min(len(order), NEXT), other
     while tries > 0 and v == other:
         tries -= 1
@@ -257,10 +257,7 @@ SHARES = np.cumsum([0.05, 0.2, 0.3, 0.2, 0.05, 0.2, 0.0])
 class RandomMoves:
     """Changes placements by one move each, within support; memory limits do not count.
 
-    Args:
-        problem: Units and devices.
-        costs: By which a stretch of units is placed again; None takes the bytes of transfers.
-        rng: Source of all random numbers.
+    ``costs`` decide where a stretch of units is placed again; None takes the bytes of transfers.
     """
 
     def __init__(self, problem: Problem, costs: CostTable | None, rng: np.random.Generator) -> None:

@@ -19,13 +19,13 @@ NOISY = 0.7
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
-    """Take consecutive units from their devices and place them where each finishes first.
+    """Remove consecutive units from their devices and place each where it finishes first.
 
-    Where operators take turns, they go where they and their readings cost least. A byte of a
+    If operators take turns, units are placed where they and their readings cost least. A byte of a
     limited device has a price, and devices have random tastes, constant over runs of operators, so
-    that repeated calls differ. Returns how many units, of which the first is at ``begin`` in
-    ``Layout.order``, are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
-    room; then nothing has changed.
+    repeated calls differ. The first unit is at ``begin`` in ``Layout.order``. Returns the number of
+    units that have moved, which ``moved`` and ``was`` list; 0, with nothing changed, if some unit
+    found no room.
     """
     order, rank, unit = layout.order, layout.rank, model.unit
     first_op, ops, place, taste = layout.first_op, layout.ops, state.place, state.taste
@@ -45,8 +45,8 @@ def rebuild(
     i = low if model.kind == LIST or not model.overlaps else 0
     start_devices(model, state, i)
 
-    # operators in their order, until the last unit has its device: those of units that stay run as
-    # well, because what is placed later has to wait for them
+    # operators in their order, until the last unit has its device; those of units that stay run as
+    # well, as others wait for them
     left, found = length, True
     while left > 0 and found:
         u = signed(unit[i])
@@ -91,7 +91,7 @@ def draw_price(scalars: Any, rng: np.random.Generator) -> float:
 
 @inlined_part
 def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
-    """Draw how often tastes change, as a share of units, and how strong they are in ms."""
+    """Draw how often tastes change, as a share of units, and their strength in ms."""
     changing = 1.0 / (1 << int(rng.random() * 9))
     if rng.random() >= NOISY:
         return changing, 0.0
@@ -100,7 +100,7 @@ def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
 
 @inlined_part
 def start_devices(model: Model, state: State, first: int) -> None:
-    """Set when devices are free before an operator; where loads count, those of all other units."""
+    """Set when devices are free before an operator; for loads, to those of all other units."""
     free, kept_free, load, kind = state.device_free, state.kept_free, state.load, model.kind
     for d in range(len(free)):
         free[d] = 0.0
@@ -157,7 +157,7 @@ def run_operator(model: Model, state: State, i: int, here: int) -> None:
 
 @inlined_part
 def list_moved(layout: Layout, state: State, length: int) -> int:
-    """List the units of a stretch that are elsewhere now, whose operators do not follow yet."""
+    """List the units of a stretch that have moved, whose operators do not follow yet."""
     place, moved, was, n_moved = state.place, state.moved, state.was, 0
     for k in range(length):
         u, before = signed(moved[k]), was[k]
@@ -171,7 +171,7 @@ def list_moved(layout: Layout, state: State, length: int) -> int:
 
 @inlined_part
 def put_back_stretch(layout: Layout, state: State, length: int) -> int:
-    """Put the units of a stretch back; returns that none has moved."""
+    """Put the units of a stretch back; return that none has moved."""
     place, used = state.place, state.used
     for k in range(list_moved(layout, state, length)):
         place[state.moved[k]] = state.was[k]
