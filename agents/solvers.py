@@ -1,4 +1,4 @@
-"""Solvers as agents: one placement from the environment's cost table, without evaluations."""
+"""Solvers as agents: a placement from the environment's cost table, without evaluations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Solver = Callable[[Problem, CostTable], IntArray | Solution]
 
 
 def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
-    """Solve the environment's problem with its costs.
+    """Solve the environment's problem by its costs.
 
     Args:
         env: The environment; where it leaves priority open, HEFT adds its rank.
@@ -38,8 +38,7 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
         solver: Places the problem's units.
 
     Raises:
-        UserError: The environment asks for another objective than the solver's, or for decisions
-            that it does not make.
+        UserError: The solver has another objective, or does not make all decisions of ``env``.
         EngineError: No placement was found.
     """
     base = placement_env(env, joint=name == "heft")
@@ -111,10 +110,7 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
 
 
 def search_loads(problem: Problem, costs: CostTable, seed: int = 0) -> IntArray | None:
-    """(n_units,) devices with a small largest load; None if none were found that fit.
-
-    Equal seeds find equal placements on every machine: ``START_EVALUATIONS`` are the budget.
-    """
+    """(n_units,) devices with a small largest load by ``START_EVALUATIONS``; None if none fit."""
     rng = np.random.default_rng(seed)
     found = search(problem, costs, LOADS, evaluations=START_EVALUATIONS, rng=rng)
     return found.assignment if np.isfinite(found.latency_ms) else None
@@ -127,7 +123,7 @@ def max_load(
 
     Args:
         env: An environment with ``objective="throughput"``.
-        seed: Of the search that the program starts from.
+        seed: Seed of the search that the program starts from.
         contiguous: Whether no path may leave a device and return to it. The program then starts
             from ``dpl``, otherwise from ``START_EVALUATIONS`` proposals of ``search``.
         time_limit_s: Wall-clock limit of the program.

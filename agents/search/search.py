@@ -1,4 +1,4 @@
-"""The base of all searches: batches of placements, and the best placement so far."""
+"""The base class of searches: batches of placements, and the best placement so far."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ INFEASIBLE_SPEEDUP = 1e-9
 class Search(BestEvaluated):
     """Predicts the fastest feasible placement of its evaluations.
 
-    Placements are evaluated in batches, which a simulated environment computes at once. Calling
-    ``learn`` again continues the search.
+    Calling ``learn`` again continues the search.
 
     Args:
-        env: The environment that evaluates placements, and repairs them if it was made to.
+        env: The environment that evaluates placements, and may repair them.
         seed: Seed of all random numbers.
     """
 
     joint: bool = False
-    """True if it makes all decisions of an environment, not only the placement."""
+    """Whether it makes all decisions of an environment, not only the placement."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         super().__init__(env, self.joint)
@@ -51,13 +50,12 @@ class Search(BestEvaluated):
         raise NotImplementedError
 
     def evaluate(self, assignments: IntArray) -> tuple[IntArray, FloatArray]:
-        """Evaluate (k, n_units) placements.
+        """Evaluate (k, n_units) placements, which the environment may repair.
 
         Returns:
-            (k, n_units) the placements that were evaluated, and (k,) their speed-ups; infeasible
-            ones get ``INFEASIBLE_SPEEDUP``.
+            The (k, n_units) placements that were evaluated, and their (k,) speed-ups,
+            ``INFEASIBLE_SPEEDUP`` for infeasible ones.
         """
-        # The environment may repair placements: what was evaluated counts, not what was proposed.
         placements, batch = self.base.evaluate_batch(assignments)
         self.evaluations += len(placements)
         speedups = np.where(batch.feasible, batch.speedup, INFEASIBLE_SPEEDUP)
