@@ -1,4 +1,4 @@
-"""List schedules whose weights a policy chooses: an answer for any graph in a millisecond."""
+"""List schedules whose weights a policy chooses: a placement of any graph in a millisecond."""
 
 from __future__ import annotations
 
@@ -28,22 +28,21 @@ __all__ = ["BestOfK", "ListPolicyAgent", "best_of_k_advantages", "make_trainer"]
 
 SAMPLES = 100
 LEARNED = 0.75
-"""Share of the schedules whose weights the policy draws; those of the others are random."""
+"""Share of the schedules whose weights the policy draws; the others' are random."""
 COMPARED = 10
-"""Best schedules among which one is looked for that has not been evaluated."""
+"""Best schedules, of which the first new one is evaluated."""
 
 
 class ListPolicyAgent(Search):
     """Places by list schedules whose weights a policy chooses, trained on other problems.
 
-    ``predict`` answers at once, without an evaluation. ``learn`` evaluates placements, each the
-    best of many schedules by the environment's own costs that has not been evaluated; nothing is
-    learned from these.
+    ``predict`` answers at once. Each evaluation of ``learn`` is the best of many schedules, by the
+    environment's own costs, that has not been evaluated; nothing is learned from it.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        policy: Draws schedules for ``learn``: ``"many"`` or ``"one"``, see
+        policy: The policy that draws schedules for ``learn``: ``"many"`` or ``"one"``, see
             ``solvers.list_policy.policy``, or a file.
         first: The policy that answers before ``learn``, with the same choices.
         samples: Schedules for each evaluation.
@@ -73,7 +72,7 @@ class ListPolicyAgent(Search):
         self.assignment = self.scheduler.find_best(action, self.rng)[0][0].astype(np.int64)
 
     def improve(self, end: int) -> None:
-        """Evaluate the best of many schedules that is new, or the best if none is."""
+        """Evaluate the best new one of many schedules, or the best if none is new."""
         n_learned = int(LEARNED * self.samples)
         drawn = self.policy.draw(self.statistics, n_learned, self.rng)
         others = draw_actions(self.rng, self.samples - n_learned)
