@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from placement_gym.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
-FORMS = ("rl", "paper")
 SERIAL, LIST, LOAD = ("serial",), ("list",), ("load",)
 
 
@@ -30,7 +29,6 @@ class About(NamedTuple):
             evaluates, or nothing.
         optimum: Problems whose optimum by that model it finds; empty if it is approximate.
         pools: Whether it respects the limits of memory that devices share.
-        settings: Values of its option ``preset``.
     """
 
     kind: str
@@ -38,7 +36,6 @@ class About(NamedTuple):
     model: tuple[str, ...] = ()
     optimum: str = ""
     pools: bool = True
-    settings: tuple[str, ...] = ()
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -109,21 +106,15 @@ ABOUT: dict[str, About] = {
     "graph-groups": About(
         LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
     ),
-    "hsdag": About(LEARNED, "learns which units to place together, and where", settings=FORMS),
-    "placeto": About(LEARNED, "moves one unit a step", settings=FORMS),
+    "hsdag": About(LEARNED, "learns which units to place together, and where"),
+    "placeto": About(LEARNED, "moves one unit a step"),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
-    "rnn": About(LEARNED, "places one unit after another by a recurrent network", settings=FORMS),
-    "hdp": About(
-        LEARNED, "groups the units and places the groups by a recurrent network", settings=FORMS
-    ),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", settings=FORMS),
-    "gdp": About(
-        LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", settings=FORMS
-    ),
+    "rnn": About(LEARNED, "places one unit after another by a recurrent network"),
+    "hdp": About(LEARNED, "groups the units and places the groups by a recurrent network"),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO"),
+    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size"),
     "gcn": About(LEARNED, "two graph convolutions: the baseline for GO"),
-    "doppler": About(
-        LEARNED, "one policy chooses the next unit, another its device", settings=FORMS
-    ),
+    "doppler": About(LEARNED, "one policy chooses the next unit, another its device"),
 }
 
 
