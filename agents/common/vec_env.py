@@ -162,7 +162,7 @@ class Rollouts:
     reward: str | None = None
     chosen: tuple[str, ...] = ()
     settings: ClassVar[tuple[str, ...]] = ("num_envs", "horizon", "reward")
-    """Names that may be chosen."""
+    """Names that may be chosen; none where a step places one unit."""
 
     def start(self, given: Any) -> VecEnv:
         """Make the environment of a training; see ``LearnedAgent`` for what may be given.

@@ -11,10 +11,7 @@ import numpy as np
 from agents.list_policy.training import BestOfK, best_of_k_advantages, make_trainer
 from agents.search import Search
 from placement_gym.base import check_integer
-from placement_gym.envs import find_semantics
 from placement_gym.problem import assignment_hash
-from placement_gym.problem.costs import parse_schedule
-from placement_gym.schedules import Simulator
 from placement_gym.solvers.list_policy import (
     MANY,
     ONE,
@@ -62,10 +59,7 @@ class ListPolicyAgent(Search):
         super().__init__(env, seed)
         check_integer("samples", samples, 2)
         self.samples, self.policy = samples, ListPolicy.load(policy)
-        # a measured environment has no semantics; its profile is fitted to serial execution
-        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
-        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
-        self.scheduler = ListScheduler(self.problem, simulator)
+        self.scheduler = ListScheduler(self.problem, self.make_simulator())
         self.statistics = compute_statistics(self.scheduler.view)
         self.tried: set[str] = set()
         action = ListPolicy.load(first).draw(self.statistics, 1, self.rng)

@@ -13,8 +13,6 @@ from agents.search.search import Search
 from placement_gym.base import IntArray, check_not_negative, now_s, parse_count
 from placement_gym.envs import find_semantics
 from placement_gym.problem import assignment_hash
-from placement_gym.problem.costs import parse_schedule
-from placement_gym.schedules import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 
 N_TRUSTED = 20
@@ -42,14 +40,10 @@ class SearchAgent(Search):
         if seconds is not None:
             check_not_negative("seconds", seconds)
         self.seconds = seconds
-        simulated = find_semantics(self.base)
-        # a measured environment has no semantics; its profile is fitted to serial execution
-        semantics = simulated or parse_schedule("serial", self.base.objective)
-        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
-        self.search = AnytimeSearch(self.problem, simulator, self.rng)
+        self.search = AnytimeSearch(self.problem, self.make_simulator(), self.rng)
         self.proposals: Iterator[IntArray] | None = None
-        # where costs are exact, moves would only repeat the search's own
-        self.moves = None if simulated else Moves(self.base, self.rng)
+        # where latencies are simulated, moves would only repeat the search's own
+        self.moves = None if find_semantics(self.base) else Moves(self.base, self.rng)
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:

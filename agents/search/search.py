@@ -9,6 +9,9 @@ import numpy as np
 
 from agents.static import BestEvaluated
 from placement_gym.base import FloatArray, IntArray, parse_count
+from placement_gym.envs import find_semantics
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator
 
 INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
@@ -44,6 +47,11 @@ class Search(BestEvaluated):
         while self.evaluations < end:
             self.improve(end)
         return self
+
+    def make_simulator(self) -> Simulator:
+        """By the environment's schedule and costs; by a profile and serially if it is measured."""
+        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
+        return Simulator(self.problem.units, self.base.cost_table(), semantics)
 
     def improve(self, end: int) -> None:
         """Evaluate one batch, up to ``end`` evaluations in total."""
