@@ -53,7 +53,7 @@ class REINFORCE(OnPolicyAlgorithm):
     Args:
         policy: A policy class, or an alias of SB3.
         env: The environment, or its id.
-        learning_rate: A number, or a function of the remaining progress.
+        learning_rate: A number or a function of the remaining progress.
         n_steps: Steps of each environment per rollout.
         n_epochs: Gradient steps on each rollout.
         batch_size: Rows whose gradient is computed at once; gradients are accumulated, so
@@ -67,7 +67,7 @@ class REINFORCE(OnPolicyAlgorithm):
         normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
         min_spread: Smallest root mean square by which they are divided, so the noise of nearly
             equal returns is not scaled up.
-        ent_coef: Weight of the entropy; a number, or a function of the remaining progress.
+        ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         stats_window_size: Number of episodes in logged means.
         tensorboard_log: Folder of TensorBoard's logs; None writes none.
@@ -298,7 +298,7 @@ class REINFORCE(OnPolicyAlgorithm):
 def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
     """Use one torch thread in the context if graphs are small.
 
-    ``OMP_NUM_THREADS`` and ``MKL_NUM_THREADS`` take precedence. SB3's own algorithms need it::
+    ``OMP_NUM_THREADS`` and ``MKL_NUM_THREADS`` take precedence. Use it with SB3's algorithms::
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)

@@ -32,7 +32,8 @@ class SearchAgent(Search):
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        seconds: Wall time of each ``learn``, without the compilation of kernels; None: no limit.
+        seconds: ``learn`` ends after this wall time, without the compilation of kernels; None:
+            no limit.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, seconds: float | None = None) -> None:
