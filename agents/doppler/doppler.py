@@ -137,18 +137,15 @@ class Doppler(Search):
 
         Deviation: the published baseline, the mean of all costs so far, lags behind the policy.
         """
-        one_graph, advantage = np.zeros(len(reached), np.int64), np.zeros(len(reached))
         if is_tied(reached):
-            return advantage.astype(np.float32)
+            return np.zeros(len(reached), np.float32)
         if self.settings.published:
             costs = 1.0 / reached
             self.costs += costs.tolist()
-            advantage = np.mean(self.costs) - costs
-        else:
-            value = np.log(reached)
-            advantage = value - leave_one_out(value, one_graph, advantage)
-            advantage = normalize(advantage, one_graph, 0.0)
-        return advantage.astype(np.float32)
+            return (np.mean(self.costs) - costs).astype(np.float32)
+        value, one_graph = np.log(reached), np.zeros(len(reached), np.int64)
+        advantage = value - leave_one_out(value, one_graph, np.zeros_like(value))
+        return normalize(advantage, one_graph, 0.0).astype(np.float32)
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         optimizer.zero_grad()
