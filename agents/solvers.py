@@ -99,11 +99,7 @@ greedy_fill = without_options("greedy-fill", solvers.greedy_fill)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
-    """See ``solvers.fill_in_order``.
-
-    Raises:
-        ValueError: ``shares`` is unknown.
-    """
+    """See ``solvers.fill_in_order``."""
     return solve(
         env, "fill-in-order", lambda problem, costs: solvers.fill_in_order(problem, costs, shares)
     )
@@ -127,9 +123,6 @@ def max_load(
         contiguous: Whether no path may leave a device and return to it. The program then starts
             from ``dpl``, otherwise from ``START_EVALUATIONS`` proposals of ``search``.
         time_limit_s: Wall-clock limit of the program.
-
-    Raises:
-        EngineError: No placement was found.
     """
 
     def begin(problem: Problem, costs: CostTable) -> IntArray | None:
@@ -149,11 +142,7 @@ def max_load(
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
-    """See ``solvers.serial_program``.
-
-    Raises:
-        EngineError: No placement was found.
-    """
+    """See ``solvers.serial_program``."""
     return solve(
         env, "milp", lambda problem, costs: solvers.serial_program(problem, costs, time_limit_s)
     )

@@ -102,11 +102,7 @@ class BestOfProposals(BestEvaluated):
         self.env, self.proposals = env, proposals
 
     def learn(self, total_timesteps: int) -> BestOfProposals:
-        """Try at most ``total_timesteps`` placements.
-
-        Raises:
-            UserError: It is not a whole number.
-        """
+        """Try at most ``total_timesteps`` placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, FixedPlacement(assignment))

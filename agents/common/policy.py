@@ -251,11 +251,7 @@ with suppress(ModuleNotFoundError):  # an extra, whose MaskablePPO checks the cl
 
 
 class UnitPolicy(GraphPolicy):
-    """A ``GraphPolicy`` that places all units at once.
-
-    Raises:
-        UserError: See ``GraphPolicy``; or the environment does not place all units at once.
-    """
+    """A ``GraphPolicy`` that places all units at once; see there for arguments and errors."""
 
     def __init__(
         self,

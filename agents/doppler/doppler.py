@@ -58,11 +58,7 @@ class Doppler(Search):
         self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:
-        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         if not self.prepared:
             self.imitate_teacher()

@@ -48,9 +48,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     Where actions also decide priority and fusion, ``DecisionStages`` follow the placement.
 
     Takes the options of ``GOOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features, or a size is out of range.
     """
 
     Options = GOOptions
@@ -141,9 +138,6 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
     """Two graph convolutions, then a device for each unit: the baseline for GO's attention.
 
     Takes the options of ``GCNOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     Options = GCNOptions

@@ -32,9 +32,6 @@ class RedrawingREINFORCE(REINFORCE):
         redraw: Placements after which only a window of the best one so far is drawn again, see
             ``Redraws``; None always draws all units.
         kwargs: As for ``REINFORCE``.
-
-    Raises:
-        UserError: Episodes have several placements.
     """
 
     def __init__(self, policy: Any, env: Any, redraw: int | None = None, **kwargs: Any) -> None:

@@ -37,12 +37,9 @@ class LogitsOptions:
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
-    """A softmax over the devices for each unit, independent of the observation.
+    """A softmax over the devices for each unit of one graph, independent of the observation.
 
     Takes the options of ``LogitsOptions`` and the arguments of ``UnitPolicy``; it has no critic.
-
-    Raises:
-        ValueError: See ``UnitPolicy``; or observations are of several graphs.
     """
 
     Options = LogitsOptions

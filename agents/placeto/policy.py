@@ -50,9 +50,7 @@ class PlacetoOptions:
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
     """Chooses the device of one unit after another, in any graph (Addanki et al. 2019).
 
-    Raises:
-        UserError: See ``GraphPolicy``; or the environment places all units at once, or ``use_sde``
-            is set.
+    Takes the options of ``PlacetoOptions`` and the arguments of ``GraphPolicy``.
     """
 
     Options = PlacetoOptions

@@ -40,9 +40,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
     """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
 
     Takes the options of ``RNNOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     Options = RNNOptions

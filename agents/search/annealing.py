@@ -37,10 +37,6 @@ class Annealing(Search):
         temperature: Initial and final temperature, in log speed-up.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
-
-    Raises:
-        UserError: The start is unknown.
-        PlacementMismatchError: The placement is of another model or other devices.
     """
 
     joint = True
@@ -69,7 +65,6 @@ class Annealing(Search):
         self.record_speedup, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
-        """Evaluate ``total_timesteps`` more placements; see ``Search.learn``."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         self.horizon = self.horizon or total_timesteps
         return super().learn(total_timesteps)
@@ -145,9 +140,5 @@ def hill_climb(
         start: See ``propose_starts``.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
-
-    Raises:
-        UserError: The start is unknown.
-        PlacementMismatchError: The placement is of another model or other devices.
     """
     return Annealing(env, seed, start, None, (0.0, 0.0), batch, patience)

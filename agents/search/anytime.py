@@ -48,11 +48,7 @@ class SearchAgent(Search):
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         limit = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else now_s() + self.seconds

@@ -37,11 +37,7 @@ class Search(BestEvaluated):
         self.evaluations = 0
 
     def learn(self, total_timesteps: int) -> Search:
-        """Evaluate ``total_timesteps`` more placements.
-
-        Raises:
-            UserError: It is not a whole number.
-        """
+        """Evaluate ``total_timesteps`` more placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         end = self.evaluations + total_timesteps
         while self.evaluations < end:
