@@ -67,14 +67,9 @@ class Networks(nn.Module):
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
-        hidden = options.hidden
+        hidden, layers = options.hidden, options.layers
         self.encoder = Encoder(
-            options.features,
-            hidden,
-            options.layers,
-            options.conv,
-            options.directed,
-            options.dropout,
+            options.features, hidden, layers, options.conv, options.directed, options.dropout
         )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate
