@@ -44,7 +44,7 @@ class BestPlacements(dict[int, Best]):
 
     @property
     def only(self) -> Best:
-        """The single graph's; raises a ``UserError`` if there is none, or are several graphs."""
+        """The best placement of the single graph; a ``UserError`` without one, or with several."""
         if len(self) != 1:
             graphs = ", ".join(f"best[{graph}]" for graph in self)
             raise UserError(

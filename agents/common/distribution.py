@@ -31,7 +31,7 @@ class DeviceDistribution(Protocol):
 
 
 class UnitCategorical:
-    """Independent categorical distributions, one for each unit or group of units.
+    """A ``DeviceDistribution`` of independent choices, one for each unit or group of units.
 
     Rows that share a state share its softmax.
 

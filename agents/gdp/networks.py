@@ -201,7 +201,7 @@ class Attention(nn.Module):
 
 
 class KnownDenseOutput(Function):
-    """The known output of a dense layer, x @ weight.T + bias, with a gradient for these alone."""
+    """The known x @ weight.T + bias of a dense layer, with a gradient for its weights alone."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, output: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

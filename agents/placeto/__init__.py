@@ -63,8 +63,7 @@ class Placeto(REINFORCE):
 
     def remember_env(self) -> None:
         """Keep what predictions need of the environment, if there is one."""
-        bases = [] if self.env is None else find_bases(self.env)
-        if self.env is None or not bases:
+        if self.env is None or not (bases := find_bases(self.env)):
             return
         if self.dry_run is None or self.dry_run.observer.graph_id != bases[0].observer.graph_id:
             self.dry_run = DryRun.from_env(bases[0])

@@ -109,6 +109,7 @@ class HDPPolicy(RNNPolicy):
         self.memory = PlacementMemory()
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        # a prediction leaves the groups of the rollout unchanged
         memory, self.memory = self.memory, PlacementMemory()
         actions = super()._predict(observation, deterministic)
         self.memory = memory
