@@ -88,22 +88,14 @@ class UnitFeatures(nn.Module):
 class Sequences(NamedTuple):
     """The decoder's input: a sequence of places, units or groups, for each of B rows."""
 
-    encoding: Tensor  # (S, M, 2 * hidden) of the places of S sequences
+    encoding: Tensor  # (B, M, 2 * hidden) of each place
     mask: Tensor  # (B, M) bool, False for padding, which comes last
     prior: Tensor | None  # (B, M, D) logits that are added; None adds nothing
-    row: Tensor | None = None  # (B,) sequence of each row; None means one each
 
     def cut(self, begin: int, length: int) -> Sequences:
         """Some consecutive places."""
-        places = slice(begin, begin + length)
-        prior = None if self.prior is None else self.prior[:, places]
-        return Sequences(self.encoding[:, places], self.mask[:, places], prior, self.row)
-
-    def expand(self) -> Sequences:
-        """Give each row a copy of its sequence."""
-        if self.row is None:
-            return self
-        return self._replace(encoding=self.encoding[self.row], row=None)
+        parts = (one if one is None else one[:, begin : begin + length] for one in self)
+        return Sequences._make(parts)
 
 
 class Seq2Seq(nn.Module):
@@ -112,7 +104,7 @@ class Seq2Seq(nn.Module):
     A bidirectional LSTM encodes the sequence. At each place the decoder's LSTM reads the encoded
     place and the device chosen before, attends additively, and a softmax gives the probabilities.
     Attention covers a segment of places; the decoder's state is carried from segment to segment.
-    Long sequences are expanded to rows, and differentiated, one segment at a time.
+    Gradients of long sequences are computed one segment at a time.
     """
 
     def __init__(self, width: int, n_devices: int, options: RNNOptions) -> None:
@@ -173,7 +165,7 @@ class Seq2Seq(nn.Module):
         choices: list[Tensor] = []
         used = torch.zeros(n_rows, self.n_devices, dtype=torch.float64, device=h.device)
         for begin in range(0, n_places, self.segment):
-            segment = sequences.cut(begin, self.segment).expand()
+            segment = sequences.cut(begin, self.segment)
             keys = self.key(segment.encoding)
             for place, encoding in enumerate(segment.encoding.unbind(dim=1), begin):
                 # the decoder reads the place and the device just chosen (3.2)
@@ -205,7 +197,6 @@ class Seq2Seq(nn.Module):
         self, segment: Sequences, before: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """(B, L, D) logits of a segment, conditioned on the (B, L, ...) embedded choices before."""
-        segment = segment.expand()
         out, state = self.decoder(torch.cat([segment.encoding, before], dim=2), state)
         logits = self.attend(out, self.key(segment.encoding), segment)
         return logits if segment.prior is None else logits + segment.prior, state

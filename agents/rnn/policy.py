@@ -83,7 +83,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """
         allowed, mask = graphs.allowed_slots, graphs.node_mask
         memory = FreeMemory.from_batch(graphs, row) if self.options.respect_memory else None
-        sequences = Sequences(self.network.encode(units, mask), mask[row], prior, row)
+        sequences = Sequences(self.network.encode(units, mask)[row], mask[row], prior)
         allowed = None if allowed is None else allowed[row]
         return AutoregressiveDevices(self.network, sequences, allowed, memory)
 
