@@ -106,7 +106,7 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
 
 
 def search_loads(problem: Problem, costs: CostTable, seed: int = 0) -> IntArray | None:
-    """(n_units,) devices with a small largest load by ``START_EVALUATIONS``; None if none fit."""
+    """(n_units,) devices with a small largest load, by a short search; None if none fit."""
     rng = np.random.default_rng(seed)
     found = search(problem, costs, LOADS, evaluations=START_EVALUATIONS, rng=rng)
     return found.assignment if np.isfinite(found.latency_ms) else None

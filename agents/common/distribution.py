@@ -97,7 +97,7 @@ class UnitCategorical:
         return self.follow_leaders(self.state_log_probs.argmax(dim=-1)[self.row])
 
     def follow_leaders(self, devices: Tensor) -> Tensor:
-        """Give each unit its leader's of (B, N) devices, and padding 0."""
+        """Give each unit the device of its leader among (B, N) devices, and padding 0."""
         if self.weight is not None:
             devices = devices * self.weight
         return devices if self.leader is None else devices.gather(1, self.leader)

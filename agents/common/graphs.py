@@ -53,9 +53,9 @@ INDEX_KEYS = ("graph_id", "current_unit", "edges")
 TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
 """Name in ``graph_table`` of each array that observations rename."""
 NORM_TOLERANCE = 1e-4
-"""Relative difference of two norms of one array. Hand-tuned: far above rounding to float32."""
+"""Maximum relative difference of two norms of one array. Hand-tuned: far above rounding."""
 INDEX_TOLERANCE = 1e-3
-"""Distance of an index from an integer, at most, for 10,000 units. Hand-tuned: above rounding."""
+"""Maximum distance of an index from an integer, for 10,000 units. Hand-tuned: above rounding."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
@@ -165,7 +165,7 @@ class Graphs:
         }
 
     def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
-        """The distinct graphs of (B, ...) observations by ``graph_id``, and each row's (B,) one."""
+        """The distinct graphs of (B, ...) observations, sorted by id, and the (B,) graph of each."""
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())
         # The first row of each graph: of several writes to an index the last one stays.
@@ -198,7 +198,7 @@ class Graphs:
         """Raise if a wrapper has changed arrays of a graph, as ``VecNormalize`` does.
 
         Policies cache by ``graph_id``, so a rollout and its update would use different graphs.
-        Norms are compared, of one of the (B, ...) rows for each graph.
+        Norms are compared, in one of the (B, ...) rows for each graph.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)

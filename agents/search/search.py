@@ -45,7 +45,7 @@ class Search(BestEvaluated):
         return self
 
     def make_simulator(self) -> Simulator:
-        """By the environment's schedule and costs; by a profile and serially if it is measured."""
+        """Make a simulator of the environment's schedule and costs, serial if it is measured."""
         semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
         return Simulator(self.problem.units, self.base.cost_table(), semantics)
 
