@@ -75,7 +75,7 @@ TRAINED = ("gdp", "list-policy", "placeto")
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
-    """Make an agent, with the settings of our comparisons by default.
+    """Make an agent, by default with the settings of the comparisons.
 
     ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one::
 
