@@ -45,7 +45,7 @@ class FixedPlacement:
         """The placement; in an environment of one unit per step, the current unit's device."""
         if "current_unit" in observation:
             return self.assignment[read_current_unit(observation)[..., 0]], state
-        if len(self.assignment) > observation["placement"].shape[-1]:
+        if len(self.assignment) > observation["placement"].shape[-1]:  # all decisions
             return self.assignment.copy(), state
         action = np.zeros(observation["placement"].shape, dtype=np.int64)
         action[..., : len(self.assignment)] = self.assignment
@@ -83,7 +83,7 @@ class BestEvaluated(FixedPlacement):
     def best(self) -> Best:
         """The fastest feasible placement; a ``UserError`` if none has been evaluated."""
         if not self.best_speedup:
-            return BestPlacements().only
+            return BestPlacements().only  # raises
         base, speedup = self.base, self.best_speedup
         latency_ms = base.reference.reference_ms / speedup
         return Best(self.best_row, speedup, latency_ms, base.problem, base.graph)

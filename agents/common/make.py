@@ -137,6 +137,7 @@ class LearnedAgent:
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
         own, base = read_options(self.__call__), read_options(REINFORCE, settings)
         options = dict(base)
+        # subclasses of REINFORCE only document what differs
         for name, one in read_options(self.algorithm, settings).items():
             options[name] = one if one.meaning or name not in base else base[name]
         options = {name: one for name, one in options.items() if name not in self.algorithm.unused}
