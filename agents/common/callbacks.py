@@ -156,9 +156,9 @@ def identify_problems(env: VecEnv) -> list[str]:
 
 
 def warn_nothing_fits(
-    n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
+    n_placements: int, base: DevicePlacementEnv | None, row: IntArray | None
 ) -> None:
-    """Warn that a whole rollout is infeasible, with a remedy."""
+    """Warn that a whole rollout is infeasible; ``row`` is one of its (width,) decisions."""
     reason = ""
     remedy = (
         "make the environment with repair=True, which evaluates the nearest feasible placement "

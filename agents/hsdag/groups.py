@@ -126,7 +126,7 @@ class RolloutGroups:
     """
 
     def __init__(
-        self, networks: Networks, options: HSDAGOptions, sampling: bool, drawn: float = 0.0
+        self, networks: Networks, options: HSDAGOptions, sampling: bool, drawn: float
     ) -> None:
         self.networks, self.options = networks, options
         self.sampling, self.drawn = sampling, drawn

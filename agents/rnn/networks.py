@@ -26,6 +26,7 @@ from agents.common import (
 )
 
 PAPER_FEATURES = ("type", "shape")
+PREFERENCE_HIDDEN = 32
 State = tuple[Tensor, Tensor]
 
 
@@ -244,12 +245,12 @@ class DevicePreferences(nn.Module):
     They begin as ``-cost_weight`` times the logarithms of times.
     """
 
-    def __init__(self, cost_weight: float, hidden: int = 32) -> None:
+    def __init__(self, cost_weight: float) -> None:
         super().__init__()
         self.cost_weight = nn.Parameter(torch.tensor(float(cost_weight)))
-        out = nn.Linear(hidden, 1, bias=False)
+        out = nn.Linear(PREFERENCE_HIDDEN, 1, bias=False)
         nn.init.zeros_(out.weight)
-        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
+        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), PREFERENCE_HIDDEN), nn.Tanh(), out)
 
     def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
         """(..., D) logits of features (..., D, F) and times (..., D)."""
