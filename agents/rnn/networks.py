@@ -27,6 +27,7 @@ from agents.common import (
 
 PAPER_FEATURES = ("type", "shape")
 PREFERENCE_HIDDEN = 32
+"""Width of the hidden layer of ``DevicePreferences``."""
 State = tuple[Tensor, Tensor]
 
 
