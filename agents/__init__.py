@@ -71,25 +71,25 @@ AGENTS: dict[str, str] = {
 LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", "gdp", "gcn")
 """Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""
 TRAINED = ("gdp", "list-policy", "placeto")
-"""Agents that ``make_trainer`` makes."""
+"""Agents that ``make_trainer`` trains."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
-    """Make an agent with the settings that it is compared with.
+    """Make an agent, by default with the settings of the comparisons.
 
     ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one::
 
-        agent = agents.make("hsdag", env)                   # policy gradient, random starts
-        agent = agents.make("hsdag", env, preset="paper")   # those of its publication
+        agent = agents.make("hsdag", env)
+        agent = agents.make("hsdag", env, preset="paper")  # settings of its publication
         agent.learn(2_000)
-        agent.best.placement.save("placement.json")         # the fastest that was evaluated
+        agent.best.placement.save("placement.json")  # the fastest placement that was evaluated
 
-    A learned agent learns in the environment that it is given: wrappers are stepped, and a reward
-    or a horizon that ``gym.make`` was given goes before the preset's, with a warning.
+    Learned agents step the wrappers of an environment. A reward or a horizon that ``gym.make`` was
+    given overrides the preset's, with a warning.
 
     Args:
         name: A key of ``AGENTS``.
-        env: The environment to place in. Learned agents also take a list of several, with one
+        env: The environment to place in. Learned agents also take a list of environments of one
             size, or a ``VecEnv`` of Stable-Baselines3.
         seed: Seed of all random numbers.
         options: Those of the agent's own ``make``.
@@ -98,7 +98,7 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
         An object with ``predict``; one that searches or learns also has ``learn`` and ``best``.
 
     Raises:
-        UserError: There is no such agent, or it has no such option; the message names the nearest.
+        UserError: There is no such agent or option; the message names the nearest.
     """
     if name not in AGENTS:
         raise unknown_agent(name)
@@ -113,12 +113,12 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
     """Make a trainer of an agent across generated problems, which ``learn`` draws.
 
-    To use what was learned elsewhere, write it by ``save_weights`` and pass the file to ``make`` as
-    ``weights``; for ``"list-policy"`` by ``export().save``, and pass it as ``policy``.
+    ``save_weights`` writes what was learned, which ``make`` takes as ``weights``. For
+    ``"list-policy"`` it is ``export().save``, and ``policy``.
 
     Args:
         name: One of ``TRAINED``.
-        seed: Of weights and problems.
+        seed: Seed of weights and problems.
         options: Those of ``make_trainer`` in the agent's own module.
 
     Raises:
@@ -135,7 +135,7 @@ def __dir__() -> list[str]:
 
 
 def unknown_agent(name: str) -> UserError:
-    """The error for a name that no agent has: what to use now, or the nearest one."""
+    """The error for an unknown name: what to use now, or the nearest one."""
     if removal := explain_removal("agent", name):
         return UserError(removal)
     return unknown_name("agent", name, AGENTS)

@@ -1,8 +1,8 @@
 """Descriptions and objectives of all agents, read without importing any of them.
 
 An agent that evaluates placements optimises the objective of its environment. A solver computes a
-placement from costs, by a model of one kind of schedule: it refuses an environment with the other
-objective, and is a heuristic under another schedule, as HEFT is under a serial one.
+placement from costs, for one kind of schedule: it refuses environments with the other objective,
+and is a heuristic under other schedules, as HEFT is under a serial one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from placement_gym.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
-FORMS = ("rl", "paper")
 SERIAL, LIST, LOAD = ("serial",), ("list",), ("load",)
 
 
@@ -26,11 +25,10 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        model: Schedules that its own model of a latency holds for; empty if it has none, so
-            it optimises what the environment evaluates, or nothing.
-        optimum: For which problems it finds the optimum of that model; empty if it is approximate.
-        pools: Whether it places well where devices share memory that is too small for the model.
-        settings: What its option ``preset`` may name.
+        model: Schedules whose latencies it models; empty if it optimises what the environment
+            evaluates, or nothing.
+        optimum: Problems whose optimum by that model it finds; empty if it is approximate.
+        pools: Whether it respects the limits of memory that devices share.
     """
 
     kind: str
@@ -38,20 +36,17 @@ class About(NamedTuple):
     model: tuple[str, ...] = ()
     optimum: str = ""
     pools: bool = True
-    settings: tuple[str, ...] = ()
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The objectives under which it is accepted."""
+        """The objectives that it accepts."""
         if not self.model:
             return tuple(OBJECTIVES)
         return ((THROUGHPUT if "load" in self.model else LATENCY).name,)
 
 
 SUBSTITUTES = {LATENCY.name: "annealing", THROUGHPUT.name: "search"}
-"""By objective: an agent that is accepted there, and that an error recommends."""
-
-
+"""By objective, an agent that accepts it and that errors recommend."""
 ABOUT: dict[str, About] = {
     "single-device": About(CHOICE, "everything on one device, by default the fastest"),
     "saved": About(CHOICE, "a placement file (option file)"),
@@ -111,34 +106,20 @@ ABOUT: dict[str, About] = {
     "graph-groups": About(
         LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
     ),
-    "hsdag": About(LEARNED, "learns which units to place together, and where", settings=FORMS),
-    "placeto": About(LEARNED, "moves one unit a step", settings=FORMS),
+    "hsdag": About(LEARNED, "learns which units to place together, and where"),
+    "placeto": About(LEARNED, "moves one unit a step"),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
-    "rnn": About(LEARNED, "places one unit after another by a recurrent network", settings=FORMS),
-    "hdp": About(
-        LEARNED, "groups the units and places the groups by a recurrent network", settings=FORMS
-    ),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", settings=FORMS),
-    "gdp": About(
-        LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", settings=FORMS
-    ),
+    "rnn": About(LEARNED, "places one unit after another by a recurrent network"),
+    "hdp": About(LEARNED, "groups the units and places the groups by a recurrent network"),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO"),
+    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size"),
     "gcn": About(LEARNED, "two graph convolutions: the baseline for GO"),
-    "doppler": About(
-        LEARNED, "one policy chooses the next unit, another its device", settings=FORMS
-    ),
+    "doppler": About(LEARNED, "one policy chooses the next unit, another its device"),
 }
 
 
 def check_objective(name: str, objective: str) -> None:
-    """Raise unless an agent places for the objective of an environment.
-
-    Args:
-        name: A registered agent.
-        objective: ``env.unwrapped.objective``.
-
-    Raises:
-        UserError: It places for the other objective; the message names an agent that is accepted.
-    """
+    """Raise a ``UserError``, with another agent, unless an agent accepts an objective."""
     accepted = ABOUT[name].objectives
     if objective not in accepted:
         raise UserError(
@@ -148,11 +129,7 @@ def check_objective(name: str, objective: str) -> None:
 
 
 def check_pools(name: str, problem: Problem, objective: str) -> None:
-    """Raise if an agent takes devices that share too little memory for ones that do not.
-
-    Raises:
-        UserError: It does; the message names an agent that is accepted.
-    """
+    """Raise a ``UserError``, with another agent, if one ignores a tight limit of shared memory."""
     if ABOUT[name].pools or not problem.tight_pools:
         return
     raise UserError(
@@ -162,7 +139,7 @@ def check_pools(name: str, problem: Problem, objective: str) -> None:
 
 
 def describe_goal(name: str) -> str:
-    """Say in a sentence or two what an agent places for, and where it refuses."""
+    """Say in a sentence or two what an agent places for, and what it refuses."""
     about = ABOUT[name]
     if about.kind == CHOICE:
         return "Optimises nothing: it places as it says, under any objective and schedule."

@@ -13,12 +13,12 @@ class Best:
     """The fastest feasible placement that was evaluated. Saved models name this class.
 
     Attributes:
-        row: (width,) its decisions, as an action has them.
+        row: (width,) decisions, as in an action.
         speedup: Relative to the reference device.
         latency_ms: Of one inference.
-        problem: Whose units it places.
+        problem: The problem whose units are placed.
         view: View of the operators, ``"folded"`` or ``"raw"``.
-        source: Where its latency is from, see ``callbacks.identify_problems``.
+        source: Source of the latency, see ``callbacks.identify_problems``.
     """
 
     row: IntArray
@@ -37,18 +37,14 @@ class Best:
 class BestPlacements(dict[int, Best]):
     """The best placement of each graph, by ``graph_id``. Saved models name this class.
 
-    Where there is one graph, the attributes of its placement are those of the whole::
+    With a single graph, it also has the attributes of that graph's ``Best``::
 
         model.best.placement.save("placement.json")
     """
 
     @property
     def only(self) -> Best:
-        """The best placement of the one graph.
-
-        Raises:
-            UserError: There is none, or there are several graphs.
-        """
+        """The best placement of the single graph; a ``UserError`` without one, or with several."""
         if len(self) != 1:
             graphs = ", ".join(f"best[{graph}]" for graph in self)
             raise UserError(
@@ -60,15 +56,12 @@ class BestPlacements(dict[int, Best]):
 
     @property
     def placement(self) -> Placement:
-        """See ``Best``."""
         return self.only.placement
 
     @property
     def speedup(self) -> float:
-        """See ``Best``."""
         return self.only.speedup
 
     @property
     def latency_ms(self) -> float:
-        """See ``Best``."""
         return self.only.latency_ms

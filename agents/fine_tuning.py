@@ -1,4 +1,4 @@
-"""Fine-tuning by measured steps after training in a simulated twin."""
+"""Fine-tuning on measurements after training in a simulated twin."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TwinAgreement(BaseCallback):
     """Compares the speed-ups of each rollout with those that a twin predicts.
 
     Logs ``twin/ratio``, the median of measured over predicted speed-ups, ``twin/rank_correlation``
-    (Spearman's) and ``twin/distinct``, the number of different placements. A correlation near zero
-    means that the twin cannot rank what the policy samples; few distinct placements mean that the
+    (Spearman's) and ``twin/distinct``, the number of different placements. If the correlation is
+    near zero, the twin cannot rank what the policy samples; if few placements are distinct, the
     policy has stopped exploring.
 
     Args:

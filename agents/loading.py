@@ -1,4 +1,4 @@
-"""Models that ``model.save`` wrote, loaded by the algorithm that the file names."""
+"""Loading of models that ``model.save`` wrote."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from placement_gym.base import UserError
 def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
     """Load a model that ``model.save`` wrote, by the algorithm that the file names.
 
-    Load your own files alone: they are pickled, and loading one runs the code in it.
+    Only load files that you trust: they are pickled, and loading one runs the code in it.
     ``agents.save_weights`` writes files that are safe to share.
 
     Args:
         path: The file.
-        env: Where it continues, as for ``make``: of the same graph or another one with the same
-            ``max_nodes``, ``max_edges`` and ``max_devices``. None predicts alone.
-        settings: Attributes of the model that change, as ``learning_rate``.
+        env: Where the model continues, as for ``make``: of the same graph or another one with the
+            same ``max_nodes``, ``max_edges`` and ``max_devices``. None is enough to predict.
+        settings: Attributes of the model that change, such as ``learning_rate``.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -38,11 +38,7 @@ def load(path: str | Path, env: Any = None, **settings: Any) -> Any:
 
 
 def read_algorithm(path: Any) -> str:
-    """Read ``"module:class"`` of a saved model's algorithm; no code in the file is run.
-
-    Raises:
-        UserError: The file does not name it.
-    """
+    """Read ``"module:class"`` of a saved model's algorithm; no code in the file is run."""
     try:
         with open_path(path, "r", suffix="zip") as file, ZipFile(file) as archive:
             saved: dict[str, Any] = json.loads(archive.read("data"))

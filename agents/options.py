@@ -1,4 +1,4 @@
-"""Options of agents: their names, defaults and meanings, read from signatures and docstrings."""
+"""Options of agents: names, defaults and meanings, read from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -19,21 +19,18 @@ OTHER_NAMES = {
     "entropy": "ent_coef",
     "clip": "clip_range",
 }
-"""Names that options have elsewhere, and here."""
+"""Names that options have elsewhere -> here."""
 
 
 class Option(NamedTuple):
-    """An option with its default, and what its docstring says."""
+    """The default of an option, and what its docstring says."""
 
     default: Any
     meaning: str
 
 
 def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
-    """The options that ``agents.make`` takes for a factory.
-
-    Those of a learned agent are listed by ``LearnedAgent.list_options``.
-    """
+    """The options that ``agents.make`` takes for a factory, which may list its own."""
     listed: Callable[[], dict[str, Option]] | None = getattr(factory, "list_options", None)
     return read_options(factory) if listed is None else listed()
 
@@ -41,7 +38,7 @@ def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
 def read_options(
     function: Callable[..., Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Option]:
-    """The parameters of a function, with its own or these defaults, and what its docstring says."""
+    """The parameters of a function, with its own or these defaults, and their docstrings."""
     lines = (inspect.getdoc(function) or "").replace("``", "").partition("Args:\n")[2]
     meanings: dict[str, str] = {}
     name = ""
@@ -53,7 +50,7 @@ def read_options(
     for name, parameter in inspect.signature(function).parameters.items():
         default = None if parameter.default is parameter.empty else parameter.default
         default = (defaults or {}).get(name, default)
-        if callable(default) or default == inf:  # a schedule, or without a limit
+        if callable(default) or default == inf:  # a schedule, or no limit
             default = getattr(default, "__name__", str(default))
         if name not in GIVEN:
             options[name] = Option(default, meanings.get(name, ""))
@@ -63,11 +60,7 @@ def read_options(
 def check_options(
     agent: str, factory: Callable[..., Any], options: Collection[str], further: Collection[str] = ()
 ) -> None:
-    """Raise unless a factory takes all options that are given.
-
-    Raises:
-        UserError: It does not; the message suggests the nearest name and lists all.
-    """
+    """Raise a ``UserError`` for an unknown option, with the nearest name and a list of all."""
     if not options:
         return
     available = list_options(factory).keys() | further

@@ -20,35 +20,29 @@ from agents.common import (
 from placement_gym.envs import edge_index
 
 STATE_KEYS = (
-    "step",
-    "graph_id",
-    "current_unit",
-    "devices",
-    "links",
-    "room",
-    "memory_pool",
-    "scale",
+    *("step", "graph_id", "current_unit"),
+    *("devices", "links", "room", "memory_pool", "scale"),
 )
-"""Keys of an observation that are of the graph as a whole: they get a leading axis of one."""
+"""Keys of an observation that describe the graph as a whole; they get a leading axis of one."""
 NODE_KEYS = ("x", "placement", "visited", "start", "unit_times", "unit_bytes", "supported")
 """Keys with a row for each unit."""
 
 
 def to_data(observation: Mapping[str, Any]) -> Data:
-    """One observation as a graph of PyTorch Geometric, without padding.
+    """Convert an observation to a graph of PyTorch Geometric, without padding.
 
-    Several become a batch by ``Batch.from_data_list([to_data(one) for one in observations])``.
+    ``Batch.from_data_list([to_data(one) for one in observations])`` makes a batch of several.
 
     Args:
         observation: Of an environment with ``observe_graph=True``, not vectorised.
 
     Returns:
-        ``x`` (n, N_FEATURES) float32, ``edge_index`` (2, e) int64, ``placement`` (n,),
-        ``step`` and ``graph_id`` (1, 1); of one unit per step also ``current_unit`` (1, 1),
+        ``x`` (n, N_FEATURES) float32, ``edge_index`` (2, e) int64, ``placement`` (n,), ``step`` and
+        ``graph_id`` (1, 1); in environments of one unit per step also ``current_unit`` (1, 1),
         ``visited`` and ``start`` (n,); with ``observe_devices=True`` also ``unit_times`` (n, D),
         ``unit_bytes`` (n,), ``supported`` (n, D), ``edge_attr`` (e, 3), ``devices`` (1, D, 5),
-        ``links`` (1, D, D, 2), ``room`` and ``memory_pool`` (1, D) and ``scale`` (1, 1); all but
-        ``edge_index`` as they are observed.
+        ``links`` (1, D, D, 2), ``room`` and ``memory_pool`` (1, D) and ``scale`` (1, 1). Values are
+        those of the observation.
 
     Raises:
         MissingGraphError: The observation carries no graph.
@@ -71,11 +65,7 @@ def to_data(observation: Mapping[str, Any]) -> Data:
 
 
 def read_data(data: Data) -> GraphBatch:
-    """Convert a graph, or a ``Batch`` of graphs, of PyTorch Geometric to the input of encoders.
-
-    Args:
-        data: ``x`` and ``edge_index``, and what else ``to_data`` returns.
-    """
+    """Convert a graph or ``Batch`` of PyTorch Geometric, as of ``to_data``, for encoders."""
     x: Any = data.x
     batch = data.batch if data.batch is not None else x.new_zeros(len(x), dtype=torch.int64)
     sizes = torch.bincount(batch, minlength=1)

@@ -1,4 +1,4 @@
-"""Solvers as agents: one placement from the environment's cost table, without evaluations."""
+"""Solvers as agents: a placement from the environment's cost table, without evaluations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Solver = Callable[[Problem, CostTable], IntArray | Solution]
 
 
 def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
-    """Solve the environment's problem with its costs.
+    """Solve the environment's problem by its costs.
 
     Args:
         env: The environment; where it leaves priority open, HEFT adds its rank.
@@ -38,8 +38,7 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
         solver: Places the problem's units.
 
     Raises:
-        UserError: The environment asks for another objective than the solver's, or for decisions
-            that it does not make.
+        UserError: The solver has another objective, or does not make all decisions of ``env``.
         EngineError: No placement was found.
     """
     base = placement_env(env, joint=name == "heft")
@@ -100,21 +99,14 @@ greedy_fill = without_options("greedy-fill", solvers.greedy_fill)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
-    """See ``solvers.fill_in_order``.
-
-    Raises:
-        ValueError: ``shares`` is unknown.
-    """
+    """See ``solvers.fill_in_order``."""
     return solve(
         env, "fill-in-order", lambda problem, costs: solvers.fill_in_order(problem, costs, shares)
     )
 
 
 def search_loads(problem: Problem, costs: CostTable, seed: int = 0) -> IntArray | None:
-    """(n_units,) devices with a small largest load; None if none were found that fit.
-
-    Equal seeds find equal placements on every machine: ``START_EVALUATIONS`` are the budget.
-    """
+    """(n_units,) devices with a small largest load, by a short search; None if none fit."""
     rng = np.random.default_rng(seed)
     found = search(problem, costs, LOADS, evaluations=START_EVALUATIONS, rng=rng)
     return found.assignment if np.isfinite(found.latency_ms) else None
@@ -127,13 +119,10 @@ def max_load(
 
     Args:
         env: An environment with ``objective="throughput"``.
-        seed: Of the search that the program starts from.
+        seed: Seed of the search that the program starts from.
         contiguous: Whether no path may leave a device and return to it. The program then starts
             from ``dpl``, otherwise from ``START_EVALUATIONS`` proposals of ``search``.
         time_limit_s: Wall-clock limit of the program.
-
-    Raises:
-        EngineError: No placement was found.
     """
 
     def begin(problem: Problem, costs: CostTable) -> IntArray | None:
@@ -153,11 +142,7 @@ def max_load(
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
-    """See ``solvers.serial_program``.
-
-    Raises:
-        EngineError: No placement was found.
-    """
+    """See ``solvers.serial_program``."""
     return solve(
         env, "milp", lambda problem, costs: solvers.serial_program(problem, costs, time_limit_s)
     )

@@ -1,4 +1,4 @@
-"""Agents without learning: fixed placements, the best evaluated one, and lists of proposals."""
+"""Agents without learning: fixed placements and lists of proposals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FixedPlacement:
     """Predicts the same placement for every observation.
 
     Args:
-        assignment: (n_units,) device indices; or (width,) a row of all decisions, see
+        assignment: (n_units,) device indices, or a (width,) row of all decisions, see
             ``placement_gym.problem.decisions``.
     """
 
@@ -45,7 +45,7 @@ class FixedPlacement:
         """The placement; in an environment of one unit per step, the current unit's device."""
         if "current_unit" in observation:
             return self.assignment[read_current_unit(observation)[..., 0]], state
-        if len(self.assignment) > observation["placement"].shape[-1]:
+        if len(self.assignment) > observation["placement"].shape[-1]:  # all decisions
             return self.assignment.copy(), state
         action = np.zeros(observation["placement"].shape, dtype=np.int64)
         action[..., : len(self.assignment)] = self.assignment
@@ -53,16 +53,15 @@ class FixedPlacement:
 
 
 class BestEvaluated(FixedPlacement):
-    """Predicts the fastest feasible placement that it has evaluated; before, the reference device.
+    """Predicts the fastest feasible placement that it has evaluated; at first the reference device.
 
     Args:
-        env: The environment that evaluates. A warning names a wrapper around it, whose reward it
-            does not see.
+        env: The environment that evaluates. A warning names wrappers, whose rewards are not seen.
         joint: Whether it makes all decisions of an environment, not only the placement.
     """
 
     predicts_best = True
-    """False if it predicts another one, which a comparison evaluates as the last of the budget."""
+    """False if it predicts another one, which comparisons evaluate last, within the budget."""
 
     def __init__(self, env: gym.Env[Any, Any], joint: bool = False) -> None:
         self.base = placement_env(env, joint)
@@ -82,13 +81,9 @@ class BestEvaluated(FixedPlacement):
 
     @property
     def best(self) -> Best:
-        """The fastest feasible placement.
-
-        Raises:
-            UserError: None has been evaluated.
-        """
+        """The fastest feasible placement; a ``UserError`` if none has been evaluated."""
         if not self.best_speedup:
-            return BestPlacements().only
+            return BestPlacements().only  # raises
         base, speedup = self.base, self.best_speedup
         latency_ms = base.reference.reference_ms / speedup
         return Best(self.best_row, speedup, latency_ms, base.problem, base.graph)
@@ -99,7 +94,7 @@ class BestOfProposals(BestEvaluated):
 
     Args:
         env: The environment that evaluates them.
-        proposals: Returns the placements to try, given the number of tries.
+        proposals: Returns placements to try, given the number of tries.
     """
 
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
@@ -107,11 +102,7 @@ class BestOfProposals(BestEvaluated):
         self.env, self.proposals = env, proposals
 
     def learn(self, total_timesteps: int) -> BestOfProposals:
-        """Try at most ``total_timesteps`` placements.
-
-        Raises:
-            UserError: It is not a whole number.
-        """
+        """Try at most ``total_timesteps`` placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, FixedPlacement(assignment))
@@ -161,12 +152,13 @@ def openvino_auto(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
 
 def random(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """Independent random devices of all units, uniform over those that support each unit."""
-    problem, rng = placement_env(env).problem, np.random.default_rng(seed)
+    supported, rng = placement_env(env).problem.supported, np.random.default_rng(seed)
 
-    def draw() -> IntArray:
-        return (rng.random(problem.supported.shape) * problem.supported).argmax(axis=1)
+    def proposals(budget: int) -> Iterator[IntArray]:
+        for _ in range(budget):
+            yield (rng.random(supported.shape) * supported).argmax(axis=1)
 
-    return BestOfProposals(env, lambda budget: (draw() for _ in range(budget)))
+    return BestOfProposals(env, proposals)
 
 
 def random_blocks(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
@@ -194,8 +186,7 @@ def prefix(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
 def window(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """One contiguous run on the fastest device, the rest on the fastest other feasible device.
 
-    Windows end on an even grid of cuts, the finest whose feasible windows fit the budget. Windows
-    that are known not to fit into memory are not tried.
+    Windows begin and end on the finest even grid of cuts whose feasible windows fit the budget.
     """
     base = placement_env(env)
     problem = base.problem
@@ -221,7 +212,7 @@ def window(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
 
 
 def find_two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:
-    """The fastest device, ignoring memory, and the fastest other device that holds the model."""
+    """The fastest device, memory aside, and the fastest other device that holds the model."""
     singles = env.singles
     speeds = [m.speedup if m is not None else 0.0 for m in singles.measurements]
     order = sorted(range(len(speeds)), key=lambda device: -speeds[device])

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's unchanged PPO, with settings for few placements: a floor for learners."""
+"""Stable-Baselines3's unchanged PPO with settings for few placements: a floor for learners."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from placement_gym.envs import placement_env
 
 
 class StepExtractor(BaseFeaturesExtractor):
-    """The step of the episode alone.
+    """Reads the step of the episode alone.
 
-    On one problem every episode of one placement has the same first observation, so PPO learns one
-    table of probabilities. The graph would only make its network larger.
+    On one problem, episodes of one placement always begin with the same observation, so PPO learns
+    one table of probabilities. The graph would only make its network larger.
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
@@ -33,12 +33,12 @@ def ppo(env: Any, seed: int = 0, n_steps: int = 10, learning_rate: float = 3e-3)
     Args:
         env: A placement environment.
         seed: Seed of all random numbers.
-        n_steps: Placements of an update, each of whose gradient steps reads all of them.
-        learning_rate: Of Adam. Its default and that of ``n_steps`` were chosen on validation
+        n_steps: Placements of an update, all of which each gradient step reads.
+        learning_rate: Of Adam. This default and that of ``n_steps`` were chosen on validation
             problems at 100 placements.
 
     Raises:
-        TypeError: It is not a placement environment.
+        TypeError: ``env`` is not a placement environment.
     """
     placement_env(env, joint=True)
     return PPO(

@@ -1,4 +1,4 @@
-"""Baselines that are subtracted from returns, and what they are kept by."""
+"""Baselines that are subtracted from returns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 DECAY = 0.9
 """Weight of the previous average (grappler's ``hierarchical_controller.py``, bl_dec)."""
 STEP_BITS = 32
-"""Bits of the step in the key of a baseline: ``graph_id`` above has at most 24, to fit int64."""
+"""Bits of the step in the key of a baseline; the ``graph_id`` above them has at most 24."""
 
 
 def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
-    """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
+    """(n_steps, n_envs) key of each action's graph and step, and its position in the episode."""
     observations = buffer.observations
     if isinstance(observations, dict) and "step" in observations:
         step = space["step"].read(observations["step"])[..., 0]
@@ -28,7 +28,7 @@ def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
 
 
 def is_tied(rewards: FloatArray) -> bool:
-    """Return whether there are several rewards and all are equal: nothing to learn from."""
+    """Return whether there are several rewards and all are equal, so there is nothing to learn."""
     return rewards.size > 1 and bool((rewards == rewards.flat[0]).all())
 
 
@@ -39,7 +39,7 @@ class MovingAverages:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """Update the averages and return those of returns, whose keys have their shape."""
+        """Update the averages by returns with keys of the same shape, and return them in it."""
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
             of_key = keys == key
@@ -66,7 +66,7 @@ def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> 
 def normalize(advantages: FloatArray, keys: IntArray, min_spread: float) -> FloatArray:
     """Advantages with a mean square of one in each graph of (n_steps, n_envs) keys of actions."""
     graphs, scaled = keys >> STEP_BITS, advantages.copy()
-    for graph in np.unique(graphs):  # each by its own scale, so that all count alike
+    for graph in np.unique(graphs):  # each by its own scale, so all count alike
         in_graph = graphs == graph
         spread = np.sqrt((advantages[in_graph] ** 2).mean())
         scaled[in_graph] /= max(spread, min_spread) + 1e-8

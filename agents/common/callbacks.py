@@ -1,4 +1,4 @@
-"""The callback that keeps the best placement of a training: the one home of it."""
+"""The callback that keeps the best placement of a training."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ DECISION_KEYS = ("placement", "priority", "fused")
 class BestPlacementCallback(BaseCallback):
     """Keeps the fastest feasible placement of each graph, saves it and logs it.
 
-    Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` (the geometric mean, and the share, of feasible placements) of each
-    rollout; the first two for one graph only. Warns once of a rollout in which nothing is feasible.
-    What a simulated twin evaluated is forgotten where latencies are measured. Models of
-    ``agents.make`` have one already.
+    For each rollout it logs ``placement/feasible``, the share of feasible placements, and
+    ``placement/mean_speedup``, their geometric mean; for a single graph also
+    ``placement/best_speedup`` and ``placement/best_latency_ms``. It warns once if a rollout has no
+    feasible placement. In a measured environment it drops the best placement of a simulated twin.
+    Models of ``agents.make`` already have this callback.
 
     Args:
-        path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
-            All environments must share one problem then.
+        path: Placement file, rewritten whenever a faster placement is found; all environments must
+            then share one problem. None saves nothing.
         verbose: 1 prints every improvement.
 
     Attributes:
-        best: The fastest placements so far, empty before the first feasible one. ``model.best`` is
-            the same, and saved with the model, so that a resumed training continues from it.
-        feasible: Of each step of the rollout (n_envs,) bool, which placements were feasible.
+        best: The fastest placements so far, empty before the first feasible one. This is also
+            ``model.best``, which is saved with the model, so a resumed training continues from it.
+        feasible: For each step of the rollout, (n_envs,) bool, the placements that were feasible.
     """
 
     def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
@@ -51,12 +51,12 @@ class BestPlacementCallback(BaseCallback):
         self.warned = False
 
     def _on_training_start(self) -> None:
-        # A resumed training continues from its best placements, unless the environment is another
-        # one: a speed-up that a twin predicted must not hide those that are measured.
+        # A resumed training continues from its best placements, unless the environment has
+        # changed: a speed-up that a twin predicted must not hide measured ones.
         env = self.training_env
         self.sources = identify_problems(env)
         if self.sources and not isinstance(env.observation_space, spaces.Dict):
-            # Flat observations hold no placement; environments of one unit a step keep the best.
+            # Flat observations hold no placement, but environments of one unit a step keep the best
             keeps = env.env_method("has_wrapper_attr", "best", indices=[0])[0]
             self.flat_graphs = [base.observer.graph_id for base in find_bases(env) if keeps]
             self.sources = self.sources if self.flat_graphs else []
@@ -119,12 +119,12 @@ class BestPlacementCallback(BaseCallback):
 def read_decisions(
     env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
 ) -> IntArray:
-    """The (width,) decisions that environment ``i`` has evaluated in a step of all of them."""
+    """The (width,) decisions that environment ``i`` evaluated in a step of the vector ``env``."""
     if not isinstance(env.observation_space, spaces.Dict):
         row: IntArray = env.get_attr("best", i)[0][1]
         return row
-    # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
-    # episode, and the evaluated placement is in the terminal observation.
+    # Vector environments reset themselves: after the last step of an episode `new_obs` belongs to
+    # the next one, and the evaluated placement is in the terminal observation.
     final: dict[str, NDArray[Any]] | None = infos[i].get("terminal_observation")
     seen = {key: values[i] for key, values in observation.items()} if final is None else final
     keys: Any = env.observation_space
@@ -137,17 +137,17 @@ def read_decisions(
 
 
 def identify_problems(env: VecEnv) -> list[str]:
-    """(num_envs,) fingerprints of the problems, with a suffix if they are measured.
+    """(num_envs,) fingerprints of the problems, with a suffix where latencies are measured.
 
-    A twin has the same problem as its measured environment, but other latencies. Where problems
-    change from episode to episode, or there are none, the list is empty.
+    The suffix distinguishes a twin from its measured environment. The list is empty if problems
+    change from episode to episode, or there are none.
     """
     if not env.env_method("has_wrapper_attr", "problem", indices=[0])[0]:
         return []
     problems = env.get_attr("problem")
     distinct = {id(problem): problem for problem in problems}  # environments may share one
     known = {key: problem.fingerprint() for key, problem in distinct.items()}
-    # what is evaluated in other processes is not known
+    # environments in other processes cannot be inspected
     measured = [find_semantics(base) is None for base in find_bases(env)] or [False] * len(problems)
     return [
         known[id(problem)] + "-measured" * is_measured
@@ -156,19 +156,17 @@ def identify_problems(env: VecEnv) -> list[str]:
 
 
 def warn_nothing_fits(
-    n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
+    n_placements: int, base: DevicePlacementEnv | None, row: IntArray | None
 ) -> None:
-    """Warn that a whole rollout is infeasible, with a remedy."""
-    reason, remedy = (
-        "",
-        (
-            "make the environment with repair=True, which evaluates the nearest feasible placement "
-            "instead; without it, rewards only reflect the number of excess bytes"
-        ),
+    """Warn that a whole rollout is infeasible; ``row`` is one of its (width,) decisions."""
+    reason = ""
+    remedy = (
+        "make the environment with repair=True, which evaluates the nearest feasible placement "
+        "instead; without it, rewards only reflect the number of excess bytes"
     )
     if base is not None and row is not None:
         reason = f" ({found})" if (found := base.backend.infeasibility(row)) else ""
-        # repair helps against memory alone, and only if it is off
+        # repair can only help if memory is exceeded and it is off
         if base.backend.excess_shares(row[None])[0] <= 0.0:
             remedy = "look at info['error'] of placements in this environment"
         elif base.repair:

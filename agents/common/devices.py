@@ -1,7 +1,7 @@
-"""Devices as policies see them: features of units on devices, and their free memory.
+"""Devices as policies see them: features of units on devices, and free memory.
 
-Features are times, transfers and memory on one scale. The numbers have no unit and are in [0, 1],
-so that weights transfer to any model and any devices.
+Features are times, transfers and memory in [0, 1], without a unit, so weights transfer to any model
+and any devices.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from agents.common.graphs import MAX_ENTRIES, GraphBatch
 from placement_gym.problem import find_fitting_devices
 
 ROUNDING = 1e-6
-"""Share of the model's bytes that is kept free: observations round shares to float32, whose
-relative error is 6e-8, and units add up."""
-
+"""Share of the model's bytes that is kept free, as the errors of shares in float32 add up."""
 
 COLUMNS = (
     "time above that of the fastest device",
@@ -45,7 +43,6 @@ TINY = 1e-9
 @lru_cache(maxsize=MAX_ENTRIES)
 def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
     """(n, D, F) float32 features of the nodes on each device."""
-    _ = graphs.device_tables
     return torch.cat([describe_graph(graphs, graph) for graph in range(len(graphs.ids))])
 
 
@@ -54,12 +51,11 @@ def describe_graph(graphs: GraphBatch, graph: int) -> Tensor:
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
     ms, unit_bytes = tables.unit_ms[nodes], tables.unit_bytes[nodes].float()
     devices, links = tables.devices[graph], tables.links[graph]
-    supported = torch.ones_like(ms, dtype=torch.bool)
-    if graphs.action_mask is not None:
-        supported = graphs.action_mask[nodes]
+    mask = graphs.action_mask
+    supported = torch.ones_like(ms, dtype=torch.bool) if mask is None else mask[nodes]
     limits, has_limit = devices[:, 0], devices[:, 1] > 0
     n, n_devices = ms.shape
-    # Tables have a time for unsupported devices, too, which must not count as the fastest.
+    # Tables also have times for unsupported devices, which must not count as the fastest.
     fastest_ms = ms.masked_fill(~supported, torch.inf).amin(dim=1, keepdim=True)
     bytes_ahead, share_below = rank_gains(ms, unit_bytes, supported & ~has_limit)
     outward, inward = sum_transfers(graphs, graph, links)
@@ -91,14 +87,14 @@ def squash(value: Tensor) -> Tensor:
 def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Tensor, Tensor]:
     """(n, D) bytes of the units that save more time per byte, and share of those that save less.
 
-    Time is saved against the fastest device without a limit, or the slowest if all have one.
+    Savings are relative to the fastest device without a limit, or the slowest if all have one.
     ``is_unlimited``: (n, D) bool, devices without a limit that run the unit.
     """
     alternative_ms = ms.masked_fill(~is_unlimited, torch.inf).amin(dim=1)
     alternative_ms = torch.where(alternative_ms.isfinite(), alternative_ms, ms.amax(dim=1))
     saved_ms = (alternative_ms[:, None] - ms).clamp(min=0.0)
-    # By the time saved per byte, the greedy order of a knapsack: a unit far down the order finds
-    # the limited device full. Stable, so that ties do not depend on the platform.
+    # The greedy order of a knapsack, by the time saved per byte: a unit far down the order finds
+    # the limited device full. Stable, so ties do not depend on the platform.
     order = (saved_ms / unit_bytes.clamp(min=TINY)[:, None]).argsort(
         dim=0, descending=True, stable=True
     )
@@ -110,12 +106,12 @@ def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Te
 
 
 def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, D) mean time to send a unit's outputs from each device, and to bring its inputs there."""
+    """(n, D) mean times to send a unit's outputs from each device and to bring its inputs there."""
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
     in_graph = graphs.batch[graphs.edge_index[0]] == graph
     source, target = graphs.edge_index[:, in_graph] - graphs.ptr[graph]
     transfers = tables.edge_attr[in_graph, 1:]
-    # The mean over possible partners, which are not placed yet; padding has no links.
+    # The mean over possible partners, which are not placed yet. Padding has no links.
     n_others = max(int((links.sum(dim=(1, 2)) > 0).sum()) - 1, 1)
     outward = transfers.new_zeros(nodes.stop - nodes.start, len(links))
     inward = outward.clone()
@@ -126,9 +122,9 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
 
 @dataclass(frozen=True, eq=False)
 class FreeMemory:
-    """Bytes of what B rows place, and limits of devices, as shares of the model's bytes.
+    """Bytes of places, which are units or groups of them, and limits of devices, in B rows.
 
-    A place is a unit, or another thing that gets one device.
+    All are shares of the model's bytes.
     """
 
     place_bytes: Tensor  # (B, M) float64 bytes of each place
@@ -138,12 +134,12 @@ class FreeMemory:
 
     @classmethod
     def from_batch(cls, graphs: GraphBatch, row: Tensor) -> FreeMemory:
-        """The free memory where places are the padded units of the (B,) graph of each row."""
+        """The free memory for the padded units of the (B,) graph of each row."""
         tables = graphs.device_tables
         place_bytes = graphs.pad(tables.unit_bytes[:, None])[..., 0]
         limit, has_limit = tables.devices[..., 0].double(), tables.devices[..., 1] > 0
         limits = torch.where(has_limit, limit - ROUNDING, torch.inf)
-        # Devices of one pool share its limit; a device without one, 0, shares with itself alone.
+        # Devices of one pool share its limit; those of pool 0 share with themselves alone.
         pool = tables.memory_pool
         same_pool = (pool[:, :, None] == pool[:, None]) & (pool[:, None] > 0)
         shared = same_pool | torch.eye(pool.shape[1], dtype=torch.bool, device=pool.device)
@@ -155,11 +151,9 @@ class FreeMemory:
         return cls(place_bytes[row], limits[row], shared[row].double(), supported[row])
 
     def mask(self, place: int | Tensor, used: Tensor) -> Tensor:
-        """(B, D) bool, devices with room for a place of each row.
+        """(B, D) bool, devices with room for one place, or the (B,) place of each row.
 
-        Args:
-            place: Index of the place, or (B,) one for each row.
-            used: (B, D) bytes of the places before it on each device.
+        ``used``: (B, D) bytes of the places before it on each device.
         """
         rows = torch.arange(len(used), device=used.device)
         left = self.limits - (used[:, None] @ self.shared)[:, 0]
@@ -176,16 +170,16 @@ class FreeMemory:
         return mask_places(self.supported, left - own_bytes)
 
     def count_used(self, devices: Tensor, is_placed: Tensor) -> Tensor:
-        """(B, D) bytes in use by the places that (B, M) ``is_placed`` marks, on (B, M) devices."""
+        """(B, D) bytes of the places that (B, M) ``is_placed`` marks, on (B, M) devices."""
         zeros = torch.zeros_like(self.limits)
         return zeros.scatter_add(1, devices.long(), self.place_bytes * is_placed)
 
     def add(self, used: Tensor, place: int, devices: Tensor) -> Tensor:
-        """(B, D) bytes in use after a place was put on (B,) devices."""
+        """(B, D) used bytes after a place was put on (B,) devices."""
         return used.scatter_add(1, devices[:, None], self.place_bytes[:, place, None])
 
 
 def mask_places(supported: Tensor, free_bytes: Tensor) -> Tensor:
-    """(..., D) bool, see ``find_fitting_devices``, of tensors."""
+    """``find_fitting_devices`` of tensors."""
     mask = find_fitting_devices(supported.cpu().numpy(), free_bytes.cpu().numpy())
     return torch.from_numpy(mask).to(free_bytes.device)

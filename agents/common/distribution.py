@@ -1,4 +1,4 @@
-"""One categorical distribution for the devices of all units of a batch."""
+"""Distributions of the devices of all units of a batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 from agents.common.graphs import MIN_COST
 
 FORBIDDEN = -1e9
-"""Logit of a device that is not allowed: its probability is 0 in float32, and unlike with minus
-infinity p log p and its gradient stay finite."""
+"""Logit of a device that is not allowed: its probability is 0 in float32, but p log p and its
+gradient stay finite, unlike with minus infinity."""
 
 
 class DeviceDistribution(Protocol):
-    """A distribution of the devices of all units of a batch."""
+    """The distribution that a policy returns; see ``Decision``."""
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, N) sampled devices, or the most likely ones."""
@@ -23,7 +23,7 @@ class DeviceDistribution(Protocol):
     def conditioned_on(self, actions: Tensor) -> Any:
         """The likelihood of (B, N) devices, each conditioned on those chosen before it.
 
-        It has ``log_prob(actions)`` and ``entropy()``, both (B,).
+        Its methods ``log_prob(actions)`` and ``entropy()`` return (B,) tensors.
         """
 
     def restricted_to(self, allowed: Tensor) -> DeviceDistribution:
@@ -31,17 +31,17 @@ class DeviceDistribution(Protocol):
 
 
 class UnitCategorical:
-    """Independent categorical distributions, one per unit or per group of units.
+    """A ``DeviceDistribution`` of independent choices, one for each unit or group of units.
 
-    A unit without weight makes no decision: it is padding, or follows its leader. Rows that share a
-    state share its softmax.
+    Rows that share a state share its softmax.
 
     Args:
         logits: (S, N, D) logits of the devices in each of S states.
-        weight: (S, N) bool, the units that decide; None means all.
+        weight: (S, N) bool, the units that decide; the others are padding or follow a leader. None
+            means all.
         leader: (S, N) int64, the unit that each unit follows; None means itself.
-        allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A leader must
-            allow only what all of its followers allow.
+        allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A leader may only
+            allow what all of its followers allow.
         row: (B,) state of each row; None means one row per state.
     """
 
@@ -86,7 +86,6 @@ class UnitCategorical:
         return self
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) sampled devices, or the most likely ones."""
         return self.mode() if deterministic else self.sample()
 
     def sample(self) -> Tensor:
@@ -98,28 +97,22 @@ class UnitCategorical:
         return self.follow_leaders(self.state_log_probs.argmax(dim=-1)[self.row])
 
     def follow_leaders(self, devices: Tensor) -> Tensor:
-        """(B, N) devices in which each unit has that of its leader, and padding has 0."""
+        """Give each unit the device of its leader among (B, N) devices, and padding 0."""
         if self.weight is not None:
             devices = devices * self.weight
         return devices if self.leader is None else devices.gather(1, self.leader)
 
     def restricted_to(self, allowed: Tensor) -> Self:
-        """The distribution with only the devices that a (B, N, D) bool mask allows."""
         if self.leader is not None:
             allowed = intersect_followers(allowed, self.leader, self.leader.shape[1])
         return type(self)(self.log_probs, self.weight, self.leader, allowed)
 
 
 def sample_devices(log_probs: Tensor, row: Tensor) -> Tensor:
-    """(B, N) devices, sampled by inverting the cumulative probabilities.
-
-    Args:
-        log_probs: (S, N, D) log-probabilities of each of S states.
-        row: (B,) state of each row.
-    """
+    """(B, N) devices, sampled by (S, N, D) log-probabilities of the (B,) state of each row."""
     cumulative = log_probs.detach().exp().cumsum(dim=-1)
-    # Divided by their sum: a cumulative probability that rounds below 1 would otherwise select
-    # the last device, allowed or not.
+    # Inversion of the cumulative probabilities. Without the division a sum that rounds below 1
+    # would select the last device, allowed or not.
     thresholds = (cumulative / cumulative[..., -1:])[..., :-1][row]
     uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
     return (uniform[..., None] >= thresholds).sum(dim=-1)
@@ -127,23 +120,22 @@ def sample_devices(log_probs: Tensor, row: Tensor) -> Tensor:
 
 def intersect_followers(allowed: Tensor, leader: Tensor, n_leaders: int) -> Tensor:
     """(B, n_leaders, D) bool, what all followers of each leader allow, of (B, N, D) and (B, N)."""
-    # Counting by scatter works for any number of followers, in one operation.
     index, forbidden = leader[..., None].expand_as(allowed), (~allowed).to(torch.int32)
     count = forbidden.new_zeros(len(allowed), n_leaders, allowed.shape[2])
     return count.scatter_add_(1, index, forbidden) == 0
 
 
 def first_keep(n_units: Tensor, groups: float) -> Tensor:
-    """Logits of following before learning, so that about ``groups`` of n units choose a device."""
+    """Initial logits of following, by which about ``groups`` of n units choose a device."""
     return (n_units / groups - 1.0).clamp(min=MIN_COST).log()
 
 
 class PlacementMemory:
-    """Values of placements that SB3's rollout buffer does not hold, as the groups of their units.
+    """Values of sampled placements that SB3's rollout buffer cannot hold, as groups of units.
 
-    A placement that is sampled again keeps the values of its first time. Where these are groups,
-    both groupings are samples of the same conditional distribution, so the estimate of the gradient
-    stays unbiased; only its variance grows with the number of equal placements in a rollout.
+    A placement that is sampled again keeps its first values. If these are groups, both groupings
+    are samples of one conditional distribution: the estimate of the gradient stays unbiased, and
+    its variance grows with the number of equal placements in a rollout.
     """
 
     def __init__(self) -> None:
@@ -152,11 +144,11 @@ class PlacementMemory:
     def keep(self, graph: Tensor, placements: Tensor, values: Tensor) -> None:
         """Store (B, ...) values of (B, N) placements on graphs with (B,) ``graph_id``."""
         for key, value in zip(make_keys(graph, placements), values, strict=True):
-            # The first value stays: the rollout's log-probability was computed with it.
+            # The rollout's log-probability was computed with the first value.
             self.values.setdefault(key, value)
 
     def recall(self, graph: Tensor, placements: Tensor, fallback: Tensor) -> Tensor:
-        """(B, ...) values of (B, N) placements; ``fallback`` for those that were not sampled."""
+        """(B, ...) values of (B, N) placements, or ``fallback`` for those that were not sampled."""
         pairs = zip(make_keys(graph, placements), fallback, strict=True)
         return torch.stack([self.values.get(key, default) for key, default in pairs])
 

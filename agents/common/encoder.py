@@ -1,4 +1,4 @@
-"""An encoder of node features, independent of the graph's size."""
+"""An encoder of node features for graphs of any size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Edges(NamedTuple):
 
 @lru_cache(maxsize=MAX_ENTRIES)
 def find_edges(graphs: GraphBatch, directed: bool) -> tuple[Edges, ...]:
-    """The edges along which messages pass: those of both directions, apart if directed."""
+    """The edges along which messages pass: one set per direction if directed, else one of both."""
     ends, back = graphs.edge_index, graphs.edge_index.flip(0)
     source, target = ends if directed else torch.cat([ends, back], dim=1)
     n = len(graphs.x)
@@ -47,13 +47,13 @@ class Encoder(nn.Module):
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of an embedding, divisible by four for ``"gat"``.
         layers: Number of graph convolutions; 0 ignores the edges.
-        conv: ``"gcn"``, ``"gat"``, ``"gin"``; or a class of PyTorch Geometric as ``SAGEConv``,
-            which is made as ``conv(in_channels, out_channels)`` and called as ``layer(x,
+        conv: ``"gcn"``, ``"gat"`` or ``"gin"``; or a class such as PyTorch Geometric's
+            ``SAGEConv``, made as ``conv(in_channels, out_channels)`` and called as ``layer(x,
             edge_index)``.
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
-        further: Number of columns that each node has beyond its features.
+        further: Number of columns of each node beyond its features.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -86,20 +86,22 @@ class Encoder(nn.Module):
     def forward(
         self, graphs: GraphBatch, noisy: bool = False, further: Tensor | None = None
     ) -> Tensor:
-        """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
+        """(n, hidden) embeddings of a batch of graphs.
 
-        ``agents.pyg.read_data`` makes a batch of PyTorch Geometric's graphs. Dropout is applied if
-        ``noisy``; ``further``: (n, further) columns beyond the features.
+        Args:
+            graphs: The graphs; ``agents.pyg.read_data`` converts those of PyTorch Geometric.
+            noisy: Whether dropout is applied.
+            further: (n, further) columns beyond the features.
         """
-        # Scaled within each graph: latencies and sizes of models differ by orders of magnitude, and
-        # weights are to transfer.
+        # Scaled within each graph, so weights transfer: latencies and sizes of models differ by
+        # orders of magnitude.
         h = graphs.jointly_scaled[:, self.columns]
         if further is not None:
             h = torch.cat([h, further], dim=1)
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            # Residual, so that deep encoders keep a unit's own features (oversmoothing).
+            # Residual, so deep encoders keep a unit's own features (oversmoothing).
             h = norm(h + convolution(h, graphs).relu())
         return h
 
@@ -145,8 +147,10 @@ def make_message_layer(kind: Conv, width: int) -> nn.Module:
 
 
 def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
-    """Make a layer of a class, and try it on two nodes and an edge."""
-    # Tried at once: a class with another interface would fail in the middle of a rollout.
+    """Make a layer of a class, and try it on two nodes and an edge.
+
+    A class with another interface would otherwise fail in the middle of a rollout.
+    """
     x = torch.zeros(2, width)
     try:
         layer = conv(width, width).eval()
@@ -172,7 +176,7 @@ def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
 
 
 def select_columns(features: Sequence[str]) -> list[int]:
-    """Columns of ``x`` that belong to the feature blocks."""
+    """Columns of ``x`` in the feature blocks."""
     unknown = sorted(set(features) - set(FEATURES))
     if unknown or not features:
         raise UserError(f"features must be one or more of {tuple(FEATURES)}, not {tuple(features)}")

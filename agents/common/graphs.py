@@ -1,7 +1,7 @@
-"""Graphs of observations: found by their id, and as one batch that encoders read.
+"""Graphs of observations, found by their id and batched for encoders.
 
-PyTorch Geometric's names are imported here, as its import warns of ``torch.jit.script``, about
-which users of this package can do nothing. Other warnings are shown.
+PyTorch Geometric is imported here alone, without its warning about ``torch.jit.script``, which
+users of this package cannot act on.
 """
 
 from __future__ import annotations
@@ -45,36 +45,35 @@ with warnings.catch_warnings():
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
 MIN_COST = 1e-3
-"""Added to times before their logarithm, in mean times. Hand-tuned so free operators stay within
-about seven of the others."""
+"""Added to times, in mean times, before their logarithm. Hand-tuned: logarithms of free operators
+stay within about seven of the others."""
 GRAPH_KEYS = ("x", "edges", "edge_mask", "node_mask")
 DEVICE_KEYS = ("devices", "links", "unit_times", "unit_bytes", "edge_attr", "memory_pool")
 INDEX_KEYS = ("graph_id", "current_unit", "edges")
 TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
-"""Names of ``graph_table`` for arrays that observations have under others."""
+"""Name in ``graph_table`` of each array that observations rename."""
 NORM_TOLERANCE = 1e-4
-"""Relative difference of two norms of the same array. Hand-tuned: far above rounding to float32."""
+"""Maximum relative difference of two norms of one array. Hand-tuned: far above rounding."""
 INDEX_TOLERANCE = 1e-3
-"""Largest distance of an index from an integer, for 10,000 units. Hand-tuned: above rounding."""
+"""Maximum distance of an index from an integer, for 10,000 units. Hand-tuned: above rounding."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
-"""Batches of graphs in a cache. Hand-tuned: sets of graphs between which a rollout alternates."""
+"""Batches of graphs in a cache. Hand-tuned: a rollout alternates between few sets of graphs."""
 
 
 class LRUCache(dict[Key, Value]):
-    """A dict of the latest entries."""
+    """A dict of the latest ``MAX_ENTRIES`` entries."""
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
-        # Dicts keep insertion order: the first key is the oldest.
         if len(self) > MAX_ENTRIES:
-            del self[next(iter(self))]
+            del self[next(iter(self))]  # dicts keep insertion order: the oldest
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """Costs and limits of ``observe_devices`` for some graphs; see ``envs.device_table``."""
+    """Costs and limits of devices for some graphs; see ``envs.device_table``."""
 
     devices: Tensor  # (G, D, 5) limits and times of the devices
     links: Tensor  # (G, D, D, 2) times of transfers
@@ -99,7 +98,7 @@ class GraphBatch:
 
     @property
     def device_tables(self) -> DeviceTables:
-        """Limits, times and links."""
+        """The tables; a ``UserError`` without any."""
         if self.tables is None:
             raise UserError(
                 "the policy reads devices, and its graphs have none: make the "
@@ -116,19 +115,16 @@ class GraphBatch:
 
     @cached_property
     def jointly_scaled(self) -> Tensor:
-        """(n, N_FEATURES) as ``scaled``, but costs are the logarithm of times in mean times.
-
-        All devices have one scale then, so it shows which is faster.
-        """
+        """(n, N_FEATURES) like ``scaled``, but costs are the logarithm of times in mean times."""
         columns, costs = self.scaled.clone(), self.x[:, COST]
-        # Not standardised one by one, as other features are: the difference of two devices' times
-        # is what a placement depends on.
+        # On one scale for all devices: a placement depends on the difference of their times, which
+        # is lost if each is standardised by itself.
         columns[:, COST] = torch.where(costs > 0, (costs + MIN_COST).log(), 0.0)
         return columns
 
     @cached_property
     def allowed_slots(self) -> Tensor | None:
-        """(G, N, D) bool, allowed devices of padded units; None if all are allowed or unknown."""
+        """(G, N, D) bool, allowed devices of padded units; None if all are, or it is unknown."""
         if self.action_mask is None or bool(self.action_mask.all()):
             return None
         allowed = self.action_mask.new_ones(*self.node_mask.shape, self.action_mask.shape[1])
@@ -136,11 +132,10 @@ class GraphBatch:
         return allowed
 
     def nodes_of(self, graph: int) -> slice:
-        """The range of one graph's nodes."""
         return slice(int(self.ptr[graph]), int(self.ptr[graph + 1]))
 
     def edges_of(self, graph: int) -> Tensor:
-        """(2, e) edges of one graph, its nodes numbered from 0."""
+        """(2, e) edges of one graph, whose nodes are numbered from 0."""
         in_graph = self.batch[self.edge_index[0]] == graph
         return self.edge_index[:, in_graph] - self.ptr[graph]
 
@@ -157,7 +152,7 @@ class Graphs:
     """Finds the graphs of observations.
 
     Args:
-        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` returns them; None
+        table: Padded arrays by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them; None
             reads graphs from the observations.
     """
 
@@ -170,18 +165,13 @@ class Graphs:
         }
 
     def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
-        """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
-
-        Graphs are in ascending order of ``graph_id``.
-        """
+        """The distinct graphs of (B, ...) observations, sorted by id, and each one's (B,) graph."""
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())
-        # The first row of each graph: of several writes to one index the last stays.
+        # The first row of each graph: of several writes to an index the last one stays.
         rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
         first_rows = rows.new_empty(len(ids)).scatter_(0, row_graph.flip(0), rows)
         self.check_unchanged(observation, key, first_rows)
-        # Equal graphs of a batch are encoded once; without a table they come with the observations,
-        # and are not cached.
         if self.table is None:
             return make_batch(take_rows(observation, first_rows), key), row_graph
         if key not in self.batches:
@@ -189,7 +179,6 @@ class Graphs:
         return self.batches[key], row_graph
 
     def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
-        """Stack the table's arrays of these graphs."""
         table = self.table or {}
         if unknown := sorted(set(ids) - set(table)):
             devices = "devices=True" if "unit_ms" in next(iter(table.values()), {}) else ""
@@ -206,10 +195,10 @@ class Graphs:
         }
 
     def check_unchanged(self, observation: TensorDict, ids: tuple[int, ...], rows: Tensor) -> None:
-        """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
+        """Raise if a wrapper has changed arrays of a graph, as ``VecNormalize`` does.
 
-        Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
-        would use different graphs. Norms are compared, in one of the (B, ...) rows for each graph.
+        Policies cache by ``graph_id``, so a rollout and its update would use different graphs.
+        Norms are compared, in one of the (B, ...) rows for each graph.
         """
         n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
         tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
@@ -226,12 +215,11 @@ class Graphs:
 
 
 def compute_norm(values: Tensor) -> float:
-    """The sum of magnitudes, as a cheap checksum."""
+    """The sum of magnitudes, a cheap checksum."""
     return float(torch.linalg.vector_norm(values.double(), 1))
 
 
 def altered(key: str) -> UserError:
-    """The error for an array that a wrapper changes."""
     return UserError(
         f"a wrapper changes {key!r} though policies cache graphs by graph_id: normalise "
         "rewards only, by VecNormalize(norm_obs=False); policies scale the features of graphs "
@@ -240,10 +228,7 @@ def altered(key: str) -> UserError:
 
 
 def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
-    """(G, ...) graph arrays, from (G,) rows, one of each graph.
-
-    Where devices are observed, the support of each unit is among them.
-    """
+    """(G, ...) arrays of graphs, as ``graph_table`` has them, from the (G,) first row of each."""
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
@@ -258,7 +243,7 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
 
 
 def restore(observed: TensorDict) -> dict[str, Tensor]:
-    """Arrays as ``graph_table`` has them, from observed ones: logarithms and scales are undone."""
+    """Undo the names, logarithms and scales of observed arrays, as ``graph_table`` has them."""
     arrays = {TABLE_NAMES.get(key, key): value.clone() for key, value in observed.items()}
     x = arrays["x"]
     for name in SCALED_BLOCKS:
@@ -274,10 +259,10 @@ def restore(observed: TensorDict) -> dict[str, Tensor]:
 
 
 def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
-    """Make one batch of (G, ...) padded arrays of ``graph_table`` and the ``graph_id`` of each."""
+    """Make one batch of (G, ...) padded arrays of ``graph_table`` and of their ids."""
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
     n_graphs, n_slots = mask.shape
-    # Padding is dropped: the nodes of all graphs are numbered in one row, and edges follow.
+    # Without padding, the nodes of all graphs are numbered in one sequence, and edges follow.
     position = torch.cumsum(mask.flatten(), 0) - 1
     offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
     ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]

@@ -1,4 +1,4 @@
-"""Learned agents: a policy, an algorithm and presets, and how models are made of them."""
+"""Learned agents: how models are made of a policy, an algorithm and presets."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Preset:
         algorithm: Arguments of the algorithm.
         envs: ``num_envs``, ``horizon`` and ``reward``, see ``vec_env.Rollouts``.
         optimizer: Arguments of Adam.
-        scarce: Options and arguments that replace those where memory limits placements and the
-            environment repairs none.
+        scarce: Options and arguments that override the others where memory limits placements and
+            the environment repairs none.
     """
 
     policy: Any
@@ -45,12 +45,12 @@ class Preset:
 def make_preset(
     policy: Any, learning_rate: float, scarce: Mapping[str, Any] | None = None
 ) -> Preset:
-    """REINFORCE on twenty placements at once, each of which is compared with the others."""
+    """REINFORCE on twenty placements at once; the baseline of each is the mean of the others."""
     return Preset(
         policy,
         {"learning_rate": learning_rate, "n_steps": 1, "min_spread": 0.05, "max_grad_norm": inf},
         {"num_envs": 20, "horizon": 1, "reward": "log_speedup"},
-        # short memory of gradients: a rollout says most of what the last ones did
+        # a short memory of gradients, as a rollout repeats most of what the last ones said
         {"betas": (0.5, 0.999)},
         scarce or {},
     )
@@ -74,7 +74,7 @@ class LearnedAgent:
 
     @property
     def __name__(self) -> str:
-        """Its name in comparisons that are given the factory itself."""
+        """Name in comparisons that are given the factory itself."""
         return self.policy.__name__
 
     def __call__(
@@ -99,10 +99,10 @@ class LearnedAgent:
             settings: Arguments of the algorithm that override the preset.
 
         Raises:
-            FileError: The file cannot be read.
-            TypeError: One is not a placement environment.
+            FileError: The file of weights cannot be read.
+            TypeError: ``env`` is not a placement environment.
             UserError: A preset or an option is unknown or out of range, weights do not fit, or
-                actions decide more than the placement and the policy cannot.
+                the policy cannot make all decisions of the environment.
         """
         check_choice("preset", preset, self.presets)
         chosen, stepping = self.presets[preset], envs or {}
@@ -115,18 +115,18 @@ class LearnedAgent:
         if any(base.backend.limits_weights and not base.repair for base in bases):
             for name, value in chosen.scarce.items():
                 (options if name in options else arguments)[name] = value
-        # what the caller stated goes before the preset
+        # the caller's options override the preset's
         options, arguments = {**options, **(policy or {})}, {**arguments, **settings}
         rollouts = self.rollouts(**{**chosen.envs, **stepping}, chosen=tuple(stepping))
         venv = rollouts.start(env)
         n_steps = arguments.get("n_steps", rollouts.default_steps(bases))
         arguments["n_steps"] = rollouts.count_steps(n_steps, venv)
-        # Observations carry no graph: the policy gets it here, with devices if it reads them.
+        # Observations carry no graph: the policy gets it here, with devices if it reads these.
         graphs = read_graphs(venv, self.policy.reads_devices(options))
         options = {"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options}
         policy_class: Any = self.policy
         model = self.algorithm(policy_class, venv, policy_kwargs=options, seed=seed, **arguments)
-        if venv is not env:  # a VecEnv is stepped unchanged, also later
+        if venv is not env:  # a VecEnv is stepped unchanged, also after loading
             model.rollouts, model.steps_together = rollouts, n_steps
         if weights is not None:
             load_weights(model, weights)
@@ -137,6 +137,7 @@ class LearnedAgent:
         settings = {"device": "cpu", **self.presets["rl"].algorithm}
         own, base = read_options(self.__call__), read_options(REINFORCE, settings)
         options = dict(base)
+        # subclasses of REINFORCE only document what differs
         for name, one in read_options(self.algorithm, settings).items():
             options[name] = one if one.meaning or name not in base else base[name]
         options = {name: one for name, one in options.items() if name not in self.algorithm.unused}

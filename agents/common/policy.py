@@ -1,4 +1,4 @@
-"""The bases of policies: of all that read graphs, and of those that place all units at once."""
+"""Base classes of policies that read graphs, and of those that place all units at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placement_gym.envs import check_sizes, read_current_unit, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
-"""Options of policies that may be 0, which omits that part."""
+"""Options of policies that may be 0, which leaves that part out."""
 
 
 class Decision(NamedTuple):
@@ -34,21 +34,20 @@ class Decision(NamedTuple):
 
 
 class GraphPolicy:
-    """A mixin for ``ActorCriticPolicy``: what policies of all algorithms of SB3 need for graphs.
+    """A mixin for ``ActorCriticPolicy`` with which a policy reads graphs, for any algorithm of SB3.
 
     Subclasses make their networks in ``build`` and their decisions in ``decide``, and declare their
-    options in a dataclass, ``Options``. They accept ``action_masks``, and so sb3-contrib's
-    MaskablePPO.
+    options in a dataclass, ``Options``. They accept ``action_masks``, so MaskablePPO of sb3-contrib
+    trains them as well.
 
     Args:
-        observation_space: As for SB3's policies, and the next two.
-        action_space: With ``n_devices`` choices for each of ``n_slots`` units, and then further
-            decisions if the policy is ``joint``.
+        observation_space: Of the environment.
+        action_space: ``n_devices`` choices for each of ``n_slots`` units; then further decisions if
+            the policy is ``joint``.
         lr_schedule: Of the algorithm.
-        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
-            are needed by environments made with ``observe_graph=False``, and hold the support of
-            units by devices.
-        critic: Whether to build a critic, as PPO and A2C need one; REINFORCE builds none.
+        graphs: Graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them, with the
+            devices that support each unit. Environments with ``observe_graph=False`` need them.
+        critic: Whether to build a critic, which PPO and A2C need and REINFORCE does not.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
         options: Attributes of ``Options``.
@@ -63,11 +62,11 @@ class GraphPolicy:
     n_slots: int
     n_devices: int
     joint: ClassVar[bool] = False
-    """True if it can decide priority and fusion, too."""
+    """True if it can also decide priority and fusion."""
     of_one_graph: tuple[str, ...] = ("tables.",)
-    """Beginnings of the names of weights that hold for one graph alone."""
+    """Prefixes of the names of weights that hold for one graph alone."""
     masks: Any = None
-    """``action_masks`` of the prediction that is being made."""
+    """``action_masks`` of the current prediction."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class GraphPolicy:
         optimizer_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        # Algorithms fill in what has no default, and `use_sde`.
+        # algorithms fill in parameters without a default, and `use_sde`
         known = {**signature(GraphPolicy).parameters, **signature(type(self)).parameters}
         own = {name for name, one in known.items() if one.default is not one.empty} - {"use_sde"}
         names = sorted(own.union(field.name for field in fields(self.Options)))
@@ -104,7 +103,7 @@ class GraphPolicy:
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
-        """The argument of ``graph_table`` for these options: True, or None as in observations."""
+        """``devices`` of ``graph_table`` for these options: True, or None as in observations."""
         return True if options.get("devices") or options.get("respect_memory") else None
 
     @abstractmethod
@@ -119,15 +118,14 @@ class GraphPolicy:
         )
 
     def add_graphs(self, graphs: GraphTable) -> None:
-        """Add graphs of further environments."""
+        """Add graphs of other environments."""
         self.set_graphs({**(self.table or {}), **graphs})
 
     def set_graphs(self, graphs: GraphTable) -> None:
-        """Replace the policy's graphs."""
         self.table, self.graphs = graphs, Graphs(graphs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """See PyTorch; raises a ``UserError`` for weights of other sizes, as of other features."""
+        """See PyTorch; raises a ``UserError`` for weights of other sizes."""
         try:
             return super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
         except RuntimeError as error:
@@ -145,7 +143,7 @@ class GraphPolicy:
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; ``action_masks`` as for MaskablePPO."""
-        # SB3's `predict` has no argument for masks: `_predict` reads them here.
+        # SB3's `predict` has no argument for masks: `_predict` reads this attribute
         self.masks = action_masks
         try:
             return super().predict(observation, state, episode_start, deterministic)  # type: ignore[misc]
@@ -153,7 +151,7 @@ class GraphPolicy:
             self.masks = None
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """See SB3; ignores other keys, and raises a ``UserError`` for a missing one or a size."""
+        """See SB3; ignores unknown keys, raises a ``UserError`` for missing ones or other sizes."""
         if missing := sorted(set(self.observation_space.spaces) - set(observation)):
             remedy = (
                 "make the environment with the arguments that it was trained with, as "
@@ -168,16 +166,15 @@ class GraphPolicy:
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """Decide on (B, ...) observations, if ``greedy`` for a prediction and not a rollout."""
+        """Decide on (B, ...) observations; ``greedy`` is True for predictions, not rollouts."""
 
     def clear_stale_caches(self) -> None:
-        """Drop caches of earlier weights; called before a rollout or a prediction."""
+        """Drop what earlier weights computed; called before a rollout or a prediction."""
 
     def clear_caches(self) -> None:
-        """Drop caches of the weights; called when training mode ends."""
+        """Drop what the weights computed; called when training mode ends."""
 
     def set_training_mode(self: Any, mode: bool) -> None:
-        """See SB3's ``BasePolicy``."""
         if self.training and not mode:
             self.clear_caches()
         super().set_training_mode(mode)  # type: ignore[misc]
@@ -202,7 +199,7 @@ class GraphPolicy:
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns; zeros at once without a critic."""
+        """(B, 1) expected returns; zeros without a critic."""
         values = self.decide(obs).values if self.has_critic else None
         return torch.zeros_like(obs["graph_id"]) if values is None else values
 
@@ -217,7 +214,7 @@ class GraphPolicy:
     ) -> tuple[DeviceDistribution, Tensor]:
         """The distribution within (B, ...) masks of the environment, and (B, 1) expected returns.
 
-        The first N * D entries of a mask are of devices; further decisions are not restricted.
+        The first N * D entries of a mask are of devices; the others are ignored.
         """
         distribution, values = self.decide(observation, greedy)
         values = torch.zeros_like(observation["graph_id"]) if values is None else values
@@ -229,7 +226,7 @@ class GraphPolicy:
         return distribution, values
 
     def get_distribution(self, obs: Any) -> Any:
-        """Raise a ``UserError``: TRPO, which alone asks for it, cannot train it."""
+        """Raise a ``UserError``: only TRPO calls this, and it cannot train these policies."""
         raise UserError(
             f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
         )
@@ -247,18 +244,14 @@ class GraphPolicy:
         }
 
 
-with suppress(ModuleNotFoundError):  # an extra: MaskablePPO checks the class of policies
+with suppress(ModuleNotFoundError):  # an extra, whose MaskablePPO checks the class of policies
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     MaskableActorCriticPolicy.register(GraphPolicy)
 
 
 class UnitPolicy(GraphPolicy):
-    """A ``GraphPolicy`` that places all units at once.
-
-    Raises:
-        UserError: See ``GraphPolicy``; or the environment does not place all units at once.
-    """
+    """A ``GraphPolicy`` that places all units at once; see there for arguments and errors."""
 
     def __init__(
         self,
@@ -269,7 +262,7 @@ class UnitPolicy(GraphPolicy):
         **options: Any,
     ) -> None:
         choices = getattr(action_space, "nvec", np.zeros(0)).ravel()
-        # Padding belongs to the units: the observation alone shows how many entries are theirs.
+        # Only the observation shows how many entries belong to units, padding included.
         self.n_slots = n_slots = read_sizes(observation_space).get("max_nodes", choices.size)
         of_units, n_further = choices[:n_slots], choices.size - n_slots
         is_uniform = len(of_units) == n_slots > 0 and (of_units == of_units[0]).all()
@@ -293,8 +286,8 @@ class UnitPolicy(GraphPolicy):
         """See SB3; in an environment of one unit per step, the current unit's device."""
         if "current_unit" not in observation:
             return super().predict(observation, state, episode_start, deterministic, action_masks)
-        # A policy of whole placements can act unit by unit, if every step of an episode gives the
-        # same placement: the first step's, whatever masks later steps have for their unit.
+        # The policy acts unit by unit if every step of an episode returns the same placement: that
+        # of the first step, without the masks that later steps have for their unit.
         first = {**observation, "step": np.zeros_like(observation["step"])}
         actions, state = super().predict(first, state, episode_start, deterministic)
         units = read_current_unit(observation)

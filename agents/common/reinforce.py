@@ -41,14 +41,14 @@ Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
 ACTION_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 SMALL_GRAPH = 5_000
-"""Units below which one torch thread was faster than several in our measurements."""
+"""Units below which one torch thread was measured to be faster than several."""
 SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class REINFORCE(OnPolicyAlgorithm):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
-    ``model.best`` is the fastest placement that was evaluated, ``predict`` the policy's, as in SB3.
+    ``model.best`` is the fastest placement that was evaluated; ``predict`` returns the policy's.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -59,29 +59,29 @@ class REINFORCE(OnPolicyAlgorithm):
         batch_size: Rows whose gradient is computed at once; gradients are accumulated, so
             only memory depends on it. None takes the whole rollout.
         gamma: Discount factor.
-        returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or
-            rollout. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
+        returns: ``"to_go"``: discounted rewards from a step to the end of the episode or rollout.
+            ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
         normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
-        min_spread: Smallest root mean square by which they are divided, so that returns that hardly
-            differ are not scaled up with their noise.
+        min_spread: Smallest root mean square by which they are divided, so the noise of nearly
+            equal returns is not scaled up.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
-        stats_window_size: Episodes that the logged means are of.
+        stats_window_size: Number of episodes in logged means.
         tensorboard_log: Folder of TensorBoard's logs; None writes none.
         policy_kwargs: Arguments of the policy.
         verbose: 1 prints the log.
         seed: Seed of all random numbers.
-        device: Of PyTorch.
+        device: Device of PyTorch.
 
     Raises:
         ValueError: Unknown returns or baseline.
     """
 
     unused: ClassVar[tuple[str, ...]] = ()
-    """Arguments that a subclass does not take."""
+    """Arguments that a subclass refuses."""
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
@@ -141,8 +141,8 @@ class REINFORCE(OnPolicyAlgorithm):
         self.averages = baselines.MovingAverages()
         self.best = BestPlacements()
         self.keeper = BestPlacementCallback()
-        # `agents.make` sets the first two, and `agents.load` reads all: another environment is then
-        # stepped in the same way.
+        # `agents.make` sets the first two; `agents.load` reads all three, so that a loaded model
+        # steps another environment in the same way
         self.rollouts: Rollouts | None = None
         self.steps_together = n_steps
         self.algorithm = f"{type(self).__module__}:{type(self).__qualname__}"
@@ -163,17 +163,17 @@ class REINFORCE(OnPolicyAlgorithm):
         if self.returns == "immediate":
             returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
 
-        # its advantage over a baseline: what other actions at the same graph and step returned
+        # its advantage over a baseline, such as the returns of other actions at its graph and step
         advantages = returns - self.compute_baseline(returns, keys)
         if self.normalize_advantage:
             advantages = baselines.normalize(advantages, keys, self.min_spread)
-        if baselines.is_tied(buffer.rewards):  # what is left are rounding errors, scaled up
+        if baselines.is_tied(buffer.rewards):  # advantages are rounding errors, scaled up
             advantages *= 0.0
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
 
-        # the gradient of log pi(a) * advantage, and of the entropy; without either Adam would move
-        # by its momentum alone
+        # the gradient of log pi(a) * advantage and of the entropy; without both, Adam would move
+        # the weights by momentum alone
         epochs = self.n_epochs if advantages.any() or ent_coef else 0
         policy_losses, entropy_losses = [], []
         for _ in range(epochs):
@@ -228,7 +228,7 @@ class REINFORCE(OnPolicyAlgorithm):
     ) -> Self:
         """See SB3; on small graphs with one torch thread, which is faster there."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
-        # SB3 keeps no callback from one call to the next: this one continues from `best`.
+        # SB3 keeps no callback between calls: the new one continues from `best`
         self.keeper, others = BestPlacementCallback(), callback
         if not isinstance(others, list):
             others = [others if isinstance(others, BaseCallback) else ConvertCallback(others)]
@@ -244,27 +244,26 @@ class REINFORCE(OnPolicyAlgorithm):
             )
 
     def _excluded_save_params(self) -> list[str]:
-        """See SB3; a callback refers to the model."""
-        return [*super()._excluded_save_params(), "keeper"]
+        return [*super()._excluded_save_params(), "keeper"]  # the callback refers to the model
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See SB3. Another number of environments is accepted, as fewer where steps are measured.
+        """See SB3; the number of environments may change, as where steps are measured.
 
-        Weights and optimizer stay; averages of the former environment's returns are dropped, and
-        so is the best placement. A model of ``agents.make`` takes environments as ``make`` does.
+        Weights and optimizer stay; averages of returns and the best placement are dropped. A model
+        of ``agents.make`` takes environments as ``make`` does.
 
         Raises:
             UserError: The environment has other sizes than that of the training.
         """
         venv, self.n_steps = start_rollouts(env, vars(self))
         venv = self._wrap_env(venv, self.verbose)
-        # SB3 refuses another number, as its rollout buffer has a place for each environment.
+        # SB3 refuses another number, as its rollout buffer has a column for each environment
         self.n_envs = venv.num_envs
         make_buffer: Any = self.rollout_buffer_class
         sizes = self.n_steps, self.observation_space, self.action_space, self.device
         self.rollout_buffer = make_buffer(*sizes, gamma=self.gamma, n_envs=self.n_envs)
         super().set_env(venv, force_reset)
-        self.learn_graphs()
+        self.add_env_graphs()
         self.averages, self.best = baselines.MovingAverages(), BestPlacements()
 
     @classmethod
@@ -283,11 +282,11 @@ class REINFORCE(OnPolicyAlgorithm):
             model = super().load(path, env, **kwargs)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
-        model.learn_graphs()
+        model.add_env_graphs()
         return model
 
-    def learn_graphs(self) -> None:
-        """Add the graphs of the environment to those of the policy, if the policy has a table."""
+    def add_env_graphs(self) -> None:
+        """Add the environment's graphs to the policy's table, if it has one."""
         policy = self.policy
         if self.env is None or not isinstance(policy, GraphPolicy) or policy.table is None:
             return
@@ -297,15 +296,14 @@ class REINFORCE(OnPolicyAlgorithm):
 
 @contextmanager
 def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
-    """Use one torch thread in the context if graphs are small, and restore the number after it.
+    """Use one torch thread in the context if graphs are small.
 
-    Not if the user has set ``OMP_NUM_THREADS`` or ``MKL_NUM_THREADS``, or observations are not of
-    a placement environment. SB3's algorithms do not do this::
+    ``OMP_NUM_THREADS`` and ``MKL_NUM_THREADS`` take precedence. Use it with SB3's algorithms::
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)
     """
-    # Operations on small graphs are shorter than the synchronisation of threads.
+    # operations on small graphs take less time than the synchronisation of threads
     n_units = read_sizes(observation_space).get("max_nodes", SMALL_GRAPH)
     n_threads, is_set = torch.get_num_threads(), any(map(os.environ.get, SETTINGS_OF_THE_USER))
     if n_units < SMALL_GRAPH and not is_set:
@@ -317,7 +315,7 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
 
 
 def silence(model: OnPolicyAlgorithm) -> None:
-    """Have a model write nothing without ``tensorboard_log``: SB3 makes an empty folder in /tmp."""
+    """Keep a model without ``tensorboard_log`` from making SB3's empty folder in /tmp."""
     if model.tensorboard_log is None and not model._custom_logger:
         formats: list[Any] = [HumanOutputFormat(sys.stdout)] if model.verbose else []
         model.set_logger(Logger(None, formats))

@@ -1,4 +1,4 @@
-"""Environments as SB3 steps them: many placements together, several graphs, one unit a step."""
+"""Environments as SB3 steps them: many placements together, several graphs, one unit per step."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from placement_gym.envs import (
 class PlacementVecEnv(VecEnv):
     """``PlacementVectorEnv`` for SB3's algorithms; see ``vectorize``.
 
-    Infos hold, for each environment, latency_ms, reference_ms, best_single_ms, speedup,
-    speedup_vs_best_single, feasible and repaired; at the end of an episode also ``episode``, as
-    SB3's ``Monitor`` records it, and ``terminal_observation``.
+    Each info has latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single,
+    feasible and repaired; at the end of an episode also ``terminal_observation`` and ``episode``,
+    as SB3's ``Monitor`` records it.
 
-    Made of ``PlacementVectorEnv(env, 20)``, or of
-    ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
+    Args:
+        envs: ``PlacementVectorEnv(env, 20)``, or
+            ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
     """
 
     actions: IntArray
@@ -52,7 +53,6 @@ class PlacementVecEnv(VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Reset all episodes, with the seeds that ``seed`` has set."""
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
         observation, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
@@ -60,15 +60,13 @@ class PlacementVecEnv(VecEnv):
         return observation
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Take (num_envs, N) devices for ``step_wait``."""
         self.actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Evaluate the placements of ``step_async``."""
         observation, rewards, terminated, truncated, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
-        # SB3 expects the last observation of an episode in its info, Gymnasium next to the infos.
+        # SB3 expects the last observation of an episode in its info, not next to the infos
         values, final = info.pop("final_info", info), info.pop("final_obs", None)
         names = [name for name in values if not name.startswith("_")]
         infos = [{name: values[name][i] for name in names} for i in range(self.num_envs)]
@@ -76,34 +74,31 @@ class PlacementVecEnv(VecEnv):
             time = round(perf_counter() - self.started, 6)
             for i, info in enumerate(infos):
                 info["terminal_observation"] = final[i]
-                # An episode ends at the horizon by definition: SB3 bootstraps a value only where
-                # `max_episode_steps` cuts it.
+                # the horizon ends an episode; SB3 bootstraps where `max_episode_steps` cuts it
                 info["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
                 info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
             self.returns[:], self.lengths = 0.0, 0
         return observation, rewards.astype(np.float32), terminated | truncated, infos
 
     def close(self) -> None:
-        """Close the environment."""
         self.envs.close()
 
+    # All indices share one environment.
+
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """The attribute of the shared environment, once per index."""
         return [getattr(self.envs.env, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of the shared environment."""
         setattr(self.envs.env, attr_name, value)
 
     def env_method(
         self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
     ) -> list[Any]:
-        """Call a method of the shared environment, once per index."""
         method = getattr(self.envs.env, method_name)
         return [method(*args, **kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
-        """True for ``Monitor``, whose infos are provided; False for every other wrapper."""
+        """True for ``Monitor``, whose infos are provided, and False for other wrappers."""
         name = getattr(wrapper_class, "__name__", "")
         return [name == "Monitor" for _ in self._get_indices(indices)]
 
@@ -111,12 +106,11 @@ class PlacementVecEnv(VecEnv):
 def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> PlacementVecEnv:
     """Make a ``VecEnv`` that evaluates many placements of one environment per step.
 
-    Observations carry no graph; pass ``env.unwrapped.graph_table()`` to policies. Wrappers are not
-    stepped.
+    Observations carry no graph: pass ``env.unwrapped.graph_table()`` to policies.
 
     Args:
-        env: Its budget and backend are used.
-        joint: Whether the caller also decides priority and fusion; if not, these are refused.
+        env: The environment, whose budget and backend are used and whose wrappers are not.
+        joint: Whether the caller also decides priority and fusion, which are refused otherwise.
         kwargs: Arguments of ``PlacementVectorEnv``.
     """
     base = placement_env(env, joint)
@@ -126,7 +120,7 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
     """Leaves the graph out of observations, as policies of ``agents.make`` have it in a table.
 
-    The first step raises a ``UserError`` if a wrapper changes the graph.
+    The first observation raises a ``UserError`` if a wrapper changes the graph.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -139,7 +133,6 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
         self.observation_space = spaces.Dict({key: seen[key] for key in self.keys})
 
     def observation(self, observation: Any) -> Any:
-        """The keys of the observation space."""
         if not self.checked and "x" in observation:
             if not np.array_equal(observation["x"], self.observer.constant["x"]):
                 raise altered("x")
@@ -148,7 +141,7 @@ class WithoutGraph(gym.ObservationWrapper[Any, Any, Any]):
 
 
 def places_all_units(env: gym.Env[Any, Any]) -> bool:
-    """Return whether a step places all units, not one."""
+    """Return whether a step places all units."""
     return placement_env(env, joint=True) is env.unwrapped
 
 
@@ -160,8 +153,8 @@ class Rollouts:
         num_envs: Placements of one environment that are evaluated together.
         horizon: Placements of an episode; None takes the environment's.
         reward: Name of the reward; None takes the environment's.
-        chosen: Names of those above that the caller of ``agents.make`` chose: these go before what
-            ``gym.make`` was given, and that before the preset.
+        chosen: Names of those above that the caller of ``agents.make`` chose. These override what
+            ``gym.make`` was given, which overrides the preset.
     """
 
     num_envs: int = 1
@@ -172,10 +165,10 @@ class Rollouts:
     """Names that may be chosen; none where a step places one unit."""
 
     def start(self, given: Any) -> VecEnv:
-        """Make the environment of a training.
+        """Make the environment of a training; see ``LearnedAgent`` for what may be given.
 
-        What the environment was made with goes before the preset, and wrappers are stepped; where
-        that changes what the preset says, a warning names it.
+        Wrappers are stepped. A warning names each setting of the environment that overrides the
+        preset.
         """
         if isinstance(given, VecEnv):
             inner = given.unwrapped
@@ -185,14 +178,14 @@ class Rollouts:
             return given
         envs = list(given) if isinstance(given, list | tuple) else [given]
         check_spaces(envs)
-        # the wrappers of one unit a step are not those of whole placements
+        # wrappers around an environment of one unit per step do not fit whole placements
         wrapped = find_wrapper(envs[0]) and places_all_units(envs[0])
         if self.settings and len(envs) == 1 and not wrapped:
             return self.share(envs[0])
         return DummyVecEnv([partial(Monitor, self.step_alone(env)) for env in envs])
 
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-        """The environment with its wrappers and settings, which evaluates one placement a step."""
+        """The environment with its wrappers and settings, which evaluates a placement per step."""
         self.compare_settings(placement_env(env, joint=True))
         if wrapper := find_wrapper(env):
             warn_user(
@@ -205,9 +198,7 @@ class Rollouts:
         """Evaluate many placements of one environment together."""
         settings: dict[str, Any] = {"horizon": self.horizon, "reward": self.reward}
         if places_all_units(env):
-            # what gym.make was given goes before the preset, and what the caller chose before both
-            given = find_stated(env)
-            stated = {name: given[name] for name in given if name not in self.chosen}
+            stated = {k: given for k, given in find_stated(env).items() if k not in self.chosen}
             self.warn_replaced(stated, "gym.make was given")
             settings |= {**stated, "max_episode_steps": find_step_limit(env)}
         elif wrapper := find_wrapper(env):
@@ -219,7 +210,11 @@ class Rollouts:
         return vectorize(env, joint=True, num_envs=self.num_envs, **settings)
 
     def compare_settings(self, env: DevicePlacementEnv | PlacementVectorEnv) -> None:
-        """Warn where the preset differs from an environment that is stepped unchanged."""
+        """Warn where the preset differs from an environment that is stepped unchanged.
+
+        Raises:
+            UserError: What the caller chose differs.
+        """
         own = {"horizon": env.horizon, "reward": env.reward.__name__}
         for name in self.chosen:
             if name in own and own[name] != getattr(self, name):
@@ -230,7 +225,7 @@ class Rollouts:
         self.warn_replaced(own, "the environment has")
 
     def warn_replaced(self, used: Mapping[str, Any], source: str) -> None:
-        """Warn of the preset's settings that others replace, and where these are from."""
+        """Warn of settings that override the preset's; ``source`` says where they are from."""
         other = [name for name, value in used.items() if getattr(self, name) not in (None, value)]
         if other:
             new = ", ".join(f"{name}={used[name]!r}" for name in other)
@@ -238,11 +233,11 @@ class Rollouts:
             warn_user(f"{source} {new}, which goes before {preset}")
 
     def default_steps(self, bases: Sequence[DevicePlacementEnv]) -> int:
-        """Steps of a rollout where nothing states them."""
+        """Steps of a rollout if neither the preset nor the caller gives them."""
         return 1
 
     def count_steps(self, n_steps: int, env: VecEnv) -> int:
-        """Steps of an environment in a rollout of ``n_steps * num_envs`` placements of a graph."""
+        """Steps of each environment in a rollout of ``n_steps * num_envs`` placements per graph."""
         if isinstance(env.unwrapped, PlacementVecEnv):
             return n_steps
         graphs = {base.observer.graph_id for base in find_bases(env)}
@@ -250,7 +245,7 @@ class Rollouts:
 
 
 def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
-    """Make an environment that a model continues in, and the steps of its rollouts there."""
+    """Make the environment in which a saved model continues, and count its rollouts' steps."""
     rollouts: Rollouts | None = saved.get("rollouts")
     n_steps: int = saved["n_steps"]
     if rollouts is not None and not hasattr(env, "num_envs"):
@@ -268,7 +263,7 @@ def find_stated(env: gym.Env[Any, Any]) -> dict[str, Any]:
 
 
 def check_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
-    """Raise a ``UserError`` unless environments have observations of graphs, and one size."""
+    """Raise a ``UserError`` unless all environments observe graphs of one size."""
     if not envs:
         raise UserError("the list has no environment: give the agent at least one")
     for env in envs:
@@ -283,7 +278,7 @@ def check_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
 
 
 def find_bases(env: VecEnv) -> list[DevicePlacementEnv]:
-    """Find the placement environments of a vector of environments; none in other processes."""
+    """Find the placement environments of a vector environment; none in other processes."""
     inner = env.unwrapped
     if isinstance(inner, SubprocVecEnv):
         return []
@@ -292,7 +287,7 @@ def find_bases(env: VecEnv) -> list[DevicePlacementEnv]:
 
 
 def read_graphs(env: VecEnv, devices: bool | None) -> dict[int, Any] | None:
-    """The graphs of environments by ``graph_id``; None if they have none, or they change."""
+    """The graphs of environments by ``graph_id``; None if they have none, or these change."""
     if not env.env_method("has_wrapper_attr", "graph_table", indices=[0])[0]:
         return None
     shared = isinstance(env.unwrapped, PlacementVecEnv)

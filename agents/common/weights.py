@@ -1,6 +1,6 @@
-"""Weights in safetensors files, which contain no code: saving and loading.
+"""Saving and loading of weights in safetensors files.
 
-Files of Stable-Baselines3's ``save`` are pickled instead: loading one runs the code in it.
+These contain no code, unlike the pickled files of Stable-Baselines3's ``save``.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def save_weights(model: Any, path: str | Path) -> None:
         path: The file, which is replaced.
 
     Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
+        FileError: The file cannot be written; an existing one is unchanged.
         UserError: The model has no weights.
     """
     state = find_network(model).state_dict()
-    # Copies, since the format refuses tensors that share memory.
+    # the format refuses tensors that share memory
     copies = {name: one.detach().cpu().contiguous().clone() for name, one in state.items()}
     write_bytes(path, save(copies), follow=True)
 
 
 def load_weights(model: Any, path: str | Path) -> None:
-    """Load weights that ``save_weights`` wrote into a model; nothing in a file is run.
+    """Load weights that ``save_weights`` wrote into a model; no code in the file is run.
 
     Args:
-        model: Made with the same options, for any graph: an algorithm of SB3, or a policy. Weights
-            of one graph alone stay as they are if the file has none.
+        model: An algorithm of SB3 or a policy with the same options, for any graph. Weights of
+            single graphs are kept unless the file has them.
         path: The file.
 
     Raises:
@@ -53,13 +53,12 @@ def load_weights(model: Any, path: str | Path) -> None:
     """
     network = find_network(model)
     state = network.state_dict()
-    # Tables hold for one graph: those of others are left out, and those that the file lacks stay.
+    # tables of other graphs are left out, and those that the file lacks are kept
     tables = getattr(network, "of_one_graph", ())
     kept = {name: one.numpy() for name, one in state.items() if name.startswith(tables)}
     try:
         arrays = read_safetensors(path)
-        loaded = {name: arrays[name] for name in arrays if not name.startswith(tables)}
-        loaded |= {name: arrays[name] for name in arrays.keys() & kept.keys()}
+        loaded = {k: one for k, one in arrays.items() if k in kept or not k.startswith(tables)}
         network.load_state_dict(to_tensors(kept | loaded, state))
     except FileError:
         raise
@@ -80,21 +79,17 @@ def find_network(model: Any) -> nn.Module:
 
 
 def read_safetensors(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file; nothing in it is run."""
+    """Read the arrays of a file; no code in it is run."""
     read_bytes(path, MAX_BYTES)
     try:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, TypeError, AttributeError) as error:  # types that NumPy lacks, too
+    except (SafetensorError, TypeError, AttributeError) as error:  # also for types NumPy lacks
         raise UserError(f"it is not a safetensors file, or damaged: {error}") from error
 
 
 def to_tensors(arrays: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Make tensors of arrays that have the names, shapes and types of other tensors.
-
-    Raises:
-        UserError: They differ, or are not finite.
-    """
+    """Make tensors of arrays; a ``UserError`` unless they are like other tensors, and finite."""
     if set(arrays) != set(like):
         mismatch = sorted(set(arrays) ^ set(like))[0]
         raise UserError(f"its weights differ from the model's, as in {mismatch!r:.80}")

@@ -53,9 +53,9 @@ def make(
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
         preset: ``"rl"`` or ``"paper"``.
-        weights: Those of a trained policy, so that stages 1 and 2 are left out, a file of
-            ``agents.save_weights``; None is random.
-        hidden: Width of the embeddings; None takes the preset's, as do the next three.
+        weights: A file of ``agents.save_weights``, with which stages 1 and 2 are left out; None
+            starts untrained.
+        hidden: Width of the embeddings; None takes the preset's, here and below.
         rounds: Rounds of messages.
         imitation: Updates of stage 1.
         simulation: Updates of stage 2.

@@ -18,9 +18,9 @@ from placement_gym.backends import PENALTY, compute_cost_ms
 from placement_gym.base import Float32Array, FloatArray, IntArray, UserError, parse_count
 
 MAX_NODES = 4_000
-"""A batch of episodes keeps a number for every pair of nodes."""
+"""Limits memory: a batch of episodes keeps a number for every pair of nodes."""
 MAX_NORM = 1.0
-"""Of the gradient; the published code clips none."""
+"""Norm of the gradient, at most; the published code does not clip."""
 
 
 class Doppler(Search):
@@ -28,7 +28,7 @@ class Doppler(Search):
 
     ``learn`` imitates a list scheduler, then follows the policy gradient on the episodes' own
     schedule, then on the environment; only the last stage evaluates placements. ``predict`` returns
-    that of the most likely decisions, ``best`` is the fastest one that was evaluated.
+    the placement of the most likely decisions, ``best`` is the fastest that was evaluated.
 
     Raises:
         UserError: The graph is too large.
@@ -50,19 +50,15 @@ class Doppler(Search):
             self.policy = DualPolicy(settings.hidden, settings.rounds, settings.n_features)
         self.costs: list[float] = []
         self.prepared, self.warned = False, False
-        # Deviation: one optimizer for both policies; Adam acts on each weight by itself
+        # deviation: one optimizer for both policies, as Adam treats each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
 
     def use_trained_policy(self) -> None:
-        """Predict by the present policy, and leave stages 1 and 2 out of ``learn``."""
+        """Predict by the current policy, and leave stages 1 and 2 out of ``learn``."""
         self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:
-        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         if not self.prepared:
             self.imitate_teacher()
@@ -71,7 +67,7 @@ class Doppler(Search):
         self.costs, self.first, self.warned = [], self.evaluations, False
         try:
             super().learn(total_timesteps)
-        finally:  # also if a budget or the user has interrupted it
+        finally:  # also if the budget or the user interrupts it
             self.assignment = self.place()
         return self
 
@@ -86,7 +82,7 @@ class Doppler(Search):
             self.update(optimizer, loss - settings.entropy[0] * likelihood.entropy())
 
     def learn_on_own_schedule(self) -> None:
-        """Stage 2: the policy gradient where an episode's own schedule says how long it takes."""
+        """Stage 2: the policy gradient on the lengths of the episodes' own schedules."""
         settings = self.settings
         for update in range(settings.simulation):
             trace = self.play(settings.rows, 1, update / settings.simulation)
@@ -94,7 +90,7 @@ class Doppler(Search):
             self.update(self.optimizer, self.compute_loss(trace, reached, 1))
 
     def improve(self, end: int) -> None:
-        """One update of stage 3."""
+        """Stage 3: one update on the environment."""
         settings = self.settings
         rows = min(settings.rows, end - self.evaluations)
         done = (self.evaluations - self.first) / max(end - self.first, 1)
@@ -105,12 +101,12 @@ class Doppler(Search):
             self.warned = True
             warn_nothing_fits(rows, self.base, evaluated[0])
         reached[~fits] = self.grade(evaluated[~fits])
-        # equal outcomes say nothing: what is left is the entropy
+        # equal outcomes only leave the entropy
         if not is_tied(reached) or settings.entropy[2]:
             self.update(self.optimizer, self.compute_loss(trace, reached, 2))
 
     def grade(self, infeasible: IntArray) -> FloatArray:
-        """(k,) speed-ups that (k, n_units) infeasible placements count as, as in rewards."""
+        """(k,) speed-ups for (k, n_units) infeasible placements, as rewards have them."""
         if not len(infeasible):
             return np.zeros(0)
         shares = self.base.backend.excess_shares(infeasible)
@@ -118,14 +114,14 @@ class Doppler(Search):
         return graded
 
     def play(self, rows: int, stage: int, done: float, greedy: int = 0) -> Trace:
-        """Episodes of a stage of which a share is done."""
+        """Play episodes of a stage, of which the share ``done`` is over."""
         share = self.settings.uniform[stage] * (1.0 - done)
         return play(self.policy, self.graph, self.settings, self.rng, rows, greedy, uniform=share)
 
     def compute_loss(self, trace: Trace, reached: FloatArray, stage: int) -> Tensor:
         """Loss of the policy gradient, and of the entropy."""
         settings = self.settings
-        # the return comes with the last step; discounted, early decisions count less
+        # the return comes with the last step: discounting weakens early decisions
         likelihood = compute_likelihood(self.policy, self.graph, trace)
         advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
         steps = torch.arange(len(self.graph) - 1, -1, -1)
@@ -135,24 +131,19 @@ class Doppler(Search):
     def compute_advantage(self, reached: FloatArray) -> Float32Array:
         """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs.
 
-        Deviation: the published baseline is the mean of all costs so far, and lags behind what the
-        policy has learned.
+        Deviation: the published baseline, the mean of all costs so far, lags behind the policy.
         """
-        one_graph, advantage = np.zeros(len(reached), np.int64), np.zeros(len(reached))
         if is_tied(reached):
-            return advantage.astype(np.float32)
+            return np.zeros(len(reached), np.float32)
         if self.settings.published:
             costs = 1.0 / reached
             self.costs += costs.tolist()
-            advantage = np.mean(self.costs) - costs
-        else:
-            value = np.log(reached)
-            advantage = value - leave_one_out(value, one_graph, advantage)
-            advantage = normalize(advantage, one_graph, 0.0)
-        return advantage.astype(np.float32)
+            return (np.mean(self.costs) - costs).astype(np.float32)
+        value, one_graph = np.log(reached), np.zeros(len(reached), np.int64)
+        advantage = value - leave_one_out(value, one_graph, np.zeros_like(value))
+        return normalize(advantage, one_graph, 0.0).astype(np.float32)
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-        """Take one step."""
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if not self.settings.published:

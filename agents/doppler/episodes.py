@@ -1,4 +1,4 @@
-"""Episodes: both policies decide in turn until every node is placed."""
+"""Episodes, in which both policies decide in turn until every node is placed."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Settings:
     Attributes:
         hidden: Width of the embeddings.
         rounds: Rounds of messages.
-        published: Whether episodes and updates are those of the published code: the most likely
-            or a uniform decision, not a sampled one; no memory limits; none of ``OWN_FEATURES``;
-            a teacher by the earliest start, not finish, all of whose ties count; the mean of all
-            costs of the stage as baseline, not that of the other episodes; nothing is scaled or
-            clipped.
+        published: Whether episodes and updates are those of the published code: decisions are the
+            most likely ones or uniform, not sampled; there are no memory limits and none of
+            ``OWN_FEATURES``; the teacher takes the earliest start, not finish, and all its ties
+            count; the baseline is the mean of all costs of the stage, not of the other episodes;
+            nothing is scaled or clipped.
         rows: Episodes per update.
         imitation: Updates of stage 1, the imitation of a list scheduler.
-        simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
-        learning_rate: Of Adam, in stage 1.
-        gradient_rate: Of Adam, in stages 2 and 3.
-        uniform: First probability of uniform decisions in each stage; it falls to 0.
+        simulation: Updates of stage 2, on the episodes' own schedule.
+        learning_rate: Learning rate of stage 1.
+        gradient_rate: Learning rate of stages 2 and 3.
+        uniform: Initial probability of uniform decisions in each stage; it falls to 0.
         entropy: Weight of the entropy in each stage.
-        discount: Of the return, per step before the last.
+        discount: Discount of the return per step before the last.
     """
 
     hidden: int = 32
@@ -62,7 +62,7 @@ class Settings:
 
     @property
     def n_features(self) -> int:
-        """Columns of a device that the policy sees."""
+        """Columns of a device that the policy reads."""
         return len(DEVICE_FEATURES) + len(OWN_FEATURES) * (not self.published)
 
 
@@ -74,11 +74,10 @@ class Trace(NamedTuple):
     candidates: BoolArray  # (B, T, n) bool
     features: Float32Array  # (B, T, D, F) float32 of the devices
     allowed: BoolArray  # (B, T, D) bool
-    teacher_node: BoolArray  # (B, T, n) bool, candidates with the longest path ahead, all ties
-    # (B, T, D) bool, devices where the node finishes, or starts, earliest
-    teacher_device: BoolArray
+    teacher_node: BoolArray  # (B, T, n) bool, all candidates with the longest path ahead
+    teacher_device: BoolArray  # (B, T, D) bool, see ``mark_earliest``
     placement: IntArray  # (B, n_units) devices
-    length_ms: FloatArray  # (B,) by the episodes' own schedule
+    length_ms: FloatArray  # (B,) lengths of the episodes' own schedules
 
 
 class TraceLikelihood(NamedTuple):
@@ -88,7 +87,7 @@ class TraceLikelihood(NamedTuple):
     device: Tensor  # (B, T, D), ``FORBIDDEN`` where a device is not allowed
 
     def of(self, trace: Trace) -> Tensor:
-        """(B, T) log-probability of what both policies decided."""
+        """(B, T) log-probability of both policies' decisions."""
         node = self.node.gather(2, torch.from_numpy(trace.node)[..., None])[..., 0]
         device = self.device.gather(2, torch.from_numpy(trace.device)[..., None])[..., 0]
         return node + device
@@ -109,33 +108,33 @@ def play(
     greedy: int = 0,
     uniform: float = 0.0,
 ) -> Trace:
-    """Play episodes side by side.
+    """Play episodes together.
 
-    The first ``greedy`` of them take the most likely decisions; those of the others are uniform
-    with a probability of ``uniform``.
+    The first ``greedy`` ones take the most likely decisions; the others take uniform ones with a
+    probability of ``uniform``.
     """
     published = settings.published
     schedules = Schedules(graph, rows, respect_memory=not published)
     draw = np.arange(rows) >= greedy
-    # messages are passed once an episode, not once a step, as published
+    # as published, messages are passed once an episode
     preferred = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
     h = policy.device.messages(graph)
     placed = torch.zeros(rows, graph.ms.shape[1], h.shape[1])
     row = torch.arange(rows)
     steps = []
     for _ in range(len(graph)):
-        # SEL: the next node among the candidates; the teacher takes that of the longest path
+        # SEL chooses the next node among the candidates; the teacher takes the longest path
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
         node = decide(preferred, candidates, draw, rng, not published, uniform)
-        # PLC: its device
+        # PLC chooses its device
         choices = schedules.describe_devices(node)
         seen = choices.features[..., : settings.n_features].astype(np.float32)
         best = mark_earliest(choices, None if published else graph.ms[node])
         v = torch.from_numpy(node)
         logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
         device = decide(logits.numpy(), choices.allowed, draw, rng, not published, uniform)
-        # the schedule and the sum of embeddings on each device are what PLC sees next
+        # PLC reads the schedule and the sum of embeddings on each device
         schedules.add(node, device, choices.start)
         placed[row, torch.from_numpy(device)] += h[v]
         steps.append((node, device, candidates, seen, choices.allowed, longest, best))
@@ -151,10 +150,10 @@ def decide(
     sample: bool,
     uniform: float,
 ) -> IntArray:
-    """(B,) choices among (B, K) options, sampled in the rows that draw.
+    """(B,) choices among the options of (B, K) masks: sampled, or the most likely, in rows to draw.
 
-    Deviation with ``sample``: the published code takes the most likely option or, with a falling
-    probability, a uniform one, and scores both by the softmax that neither was sampled from.
+    Deviation with ``sample``: the published code takes the most likely option or a uniform one, and
+    scores both by the softmax from which neither was sampled.
     """
     noise = rng.gumbel(size=logits.shape)
     scores = logits + noise * draw[:, None] if sample else logits
@@ -166,20 +165,20 @@ def decide(
 
 
 def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
-    """(B, n) bool, the options of (B, n) masks with the largest of (n,) or (B, n) values."""
+    """(B, n) bool, all options of (B, n) masks with the largest of (n,) or (B, n) values."""
     shown = np.where(mask, values, -np.inf)
     largest: BoolArray = mask & (shown == shown.max(axis=1, keepdims=True))
     return largest
 
 
 def mark_earliest(choices: CandidateDevices, ms: FloatArray | None) -> BoolArray:
-    """(B, D) bool, the allowed devices with the earliest finish, or start without times; ties."""
+    """(B, D) bool, all allowed devices with the earliest finish, or start if ``ms`` is None."""
     when = choices.start if ms is None else choices.start + ms
     return mark_largest(-when, choices.allowed)
 
 
 def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> TraceLikelihood:
-    """The likelihood of every decision that was possible; gradients reach all weights."""
+    """The likelihood of all decisions that were possible, with gradients."""
     node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
     candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
     logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, FORBIDDEN)
@@ -196,9 +195,9 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Tr
 
 
 def compare_with_teacher(likelihood: TraceLikelihood, trace: Trace, published: bool) -> Tensor:
-    """Loss of imitation: how unlikely the teacher's decisions are in the learner's own states.
+    """Cross-entropy to the teacher's decisions in the learner's own states.
 
-    The cross-entropy to a uniform choice among ties; or the published sum over all of them.
+    The teacher chooses uniformly among ties; as published, the loss sums over all of them.
     """
     losses = []
     labels = (trace.teacher_node, trace.teacher_device)

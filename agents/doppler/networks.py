@@ -9,9 +9,9 @@ from agents.common import NNConv
 from agents.doppler.schedule import NODE_FEATURES, TaskGraph, standardise
 
 HEAD_WIDTH = 64
-"""Width of the layer before a score: of the published code, ``scheduler/rl_agent.py``."""
+"""Width of the layer before a score (published code, ``scheduler/rl_agent.py``)."""
 NEGATIVE_SLOPE = 0.1
-"""Slope of LeakyReLU below zero: of the published code, ``scheduler/rl_agent.py``."""
+"""Slope of LeakyReLU below zero (published code, ``scheduler/rl_agent.py``)."""
 
 
 class Messages(nn.Module):
@@ -26,7 +26,6 @@ class Messages(nn.Module):
         self.remember = nn.GRUCell(hidden, hidden)
 
     def forward(self, graph: TaskGraph) -> Tensor:
-        """(n, hidden) embeddings."""
         h = self.enter(graph.x).relu()
         for _ in range(self.rounds):
             received = self.convolution(h, graph.edges, graph.edge_x).relu()
@@ -35,7 +34,7 @@ class Messages(nn.Module):
 
 
 class NodePolicy(nn.Module):
-    """SEL: the logit of each node to be the next one among the candidates."""
+    """SEL: a logit for each node to be the next one among the candidates."""
 
     def __init__(self, hidden: int, rounds: int) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class NodePolicy(nn.Module):
 
 
 class DevicePolicy(nn.Module):
-    """PLC: the device of a node; weights fit any number of nodes and of devices."""
+    """PLC: a logit for each device of a node; weights fit any number of nodes and devices."""
 
     def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
         super().__init__()
@@ -72,7 +71,7 @@ class DevicePolicy(nn.Module):
         Args:
             x: (..., 5) features of the nodes.
             h: (..., hidden) embeddings of the nodes.
-            devices: (..., D, F) features of the devices, standardised here over devices.
+            devices: (..., D, F) features of the devices.
             placed: (..., D, hidden) sums of the embeddings of the nodes on each device.
         """
         rows = nn.functional.leaky_relu(self.device(standardise(devices, -2)), NEGATIVE_SLOPE)
@@ -93,7 +92,7 @@ class DualPolicy(nn.Module):
 
 
 def make_head(hidden: int) -> nn.Sequential:
-    """Four inputs of width ``hidden``, one hidden layer, one output."""
+    """Make a network of four inputs of width ``hidden``, one hidden layer and one output."""
     return nn.Sequential(
         nn.Linear(4 * hidden, HEAD_WIDTH), nn.LeakyReLU(NEGATIVE_SLOPE), nn.Linear(HEAD_WIDTH, 1)
     )

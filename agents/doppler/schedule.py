@@ -1,4 +1,4 @@
-"""The task graph, and partial schedules of it: the state that both policies see."""
+"""The task graph and partial schedules of it: the state that both policies read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NODE_FEATURES = (
     "transfers of inputs",
     "transfers of outputs",
 )
-"""Columns of ``TaskGraph.x``; means over devices, standardised over nodes."""
+"""Columns of ``TaskGraph.x``: means over devices, standardised over nodes."""
 DEVICE_FEATURES = (
     "load",
     "load of the inputs' makers there",
@@ -38,25 +38,25 @@ OWN_FEATURES = (
 )
 """Deviation: more columns, as devices may differ; the paper's are equal, without limits."""
 NONE = -1
-"""In the place of a node or a device that there is not."""
+"""A node or a device that does not exist."""
 MIN_VARIANCE = 1e-8
-"""Added to a variance before its root. Hand-tuned so equal values become zeros."""
+"""Added to a variance before its root. Hand-tuned: equal values become zeros."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
     """Arrays that stay the same in all episodes of one problem."""
 
-    problem: Problem  # units and devices
+    problem: Problem
     unit: IntArray  # (n,) unit of each node
     ms: FloatArray  # (n, D) times
     maker: IntArray  # (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer
-    tensor: IntArray  # (n, R) which tensors these are
-    transfer_ms: FloatArray  # (n_tensors, D, D); one of zeros if nothing is read
+    tensor: IntArray  # (n, R) tensors of these outputs
+    transfer_ms: FloatArray  # (n_tensors, D, D) times
     readers: tuple[IntArray, ...]  # for each node, the nodes that read from it
     down: FloatArray  # (n,) longest path to an end at mean costs, the node included
     x: Tensor  # (n, 5) float32, ``NODE_FEATURES``
-    edges: Tensor  # (2, e) nodes at both ends of every reading, in both directions
+    edges: Tensor  # (2, e) makers and readers, and the same reversed
     edge_x: Tensor  # (e, 1) float32 mean transfers, standardised
     down_path: Tensor  # (n, n) sparse, 1 for the nodes on each node's longest path to an end
     up_path: Tensor  # (n, n) sparse, the same for the path from a beginning
@@ -68,14 +68,13 @@ class TaskGraph:
         tasks = Tasks.in_topological_order(problem.units, costs)
         tensor, reader = tasks.tensors.readings()
         maker, (n, n_devices) = tasks.tensors.source[tensor], tasks.ms.shape
-        # the paper's costs are those of equal devices: where they differ, means stand for them
+        # means over devices, which are equal in the paper
         n_links = max(n_devices * (n_devices - 1), 1)
         moved = tasks.transfer_ms.sum(axis=(1, 2))[tensor] / n_links
         own = tasks.ms.mean(axis=1)
         # the critical paths through each node: t-level and b-level of list scheduling
         down, next_down = find_longest(own, maker, reader, moved)
         up, next_up = find_longest(own, reader, maker, moved)
-        # node features, in the order of NODE_FEATURES
         inward, outward = np.bincount(reader, moved, n), np.bincount(maker, moved, n)
         makers, tensors = pad_readings(n, maker, reader, tensor)
         transfer_ms = tasks.transfer_ms if len(tensor) else np.zeros((1, n_devices, n_devices))
@@ -92,8 +91,8 @@ class TaskGraph:
             transfer_ms=transfer_ms,
             readers=tuple(reader[maker == node] for node in range(n)),
             down=down,
-            # Deviation: over all nodes, not over the candidates of a step, so SEL's logits are
-            # computed once an episode
+            # deviation: standardised over all nodes, not over the candidates of a step, so SEL's
+            # logits are computed once an episode
             x=standardise(torch.from_numpy(x).float(), 0),
             edges=torch.from_numpy(ends),
             edge_x=standardise(torch.from_numpy(both).float(), 0),
@@ -111,8 +110,8 @@ def find_longest(
 ) -> tuple[FloatArray, IntArray]:
     """(n,) longest path from each node along the edges, and the (n,) next node on it.
 
-    Nodes have (n,) ``own`` times and are in topological order, or all edges are reversed; edges
-    take (e,) ``moved``.
+    Nodes take (n,) ``own`` and edges (e,) ``moved``. Nodes are in topological order, or all edges
+    are reversed.
     """
     longest, following = own.copy(), np.full(len(own), NONE)
     if not len(source):
@@ -128,7 +127,7 @@ def find_longest(
 
 
 def mark_paths(following: IntArray) -> Tensor:
-    """(n, n) sparse, 1 for the nodes on the path from each node, itself included."""
+    """(n, n) sparse, 1 for the nodes on the path from each node, which it includes."""
     rows, columns = [], []
     for node in range(len(following)):
         at = node
@@ -144,7 +143,7 @@ def mark_paths(following: IntArray) -> Tensor:
 def pad_readings(
     n: int, maker: IntArray, reader: IntArray, tensor: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """(n, R) makers and tensors that each node reads, ``NONE`` where there are fewer."""
+    """(n, R) makers, padded by ``NONE``, and (n, R) tensors that each node reads."""
     counts = np.bincount(reader, minlength=n)
     makers = np.full((n, int(counts.max(initial=1))), NONE)
     tensors = np.zeros_like(makers)
@@ -156,24 +155,23 @@ def pad_readings(
 
 
 def standardise(values: Tensor, axis: int) -> Tensor:
-    """Values with mean 0 and deviation 1 along an axis; constant ones become 0."""
+    """Give values a mean of 0 and a deviation of 1 along an axis; constant ones become 0."""
     centred = values - values.mean(dim=axis, keepdim=True)
     return centred / (centred.square().mean(dim=axis, keepdim=True) + MIN_VARIANCE).sqrt()
 
 
 class CandidateDevices(NamedTuple):
-    """The devices of each of B schedules for one node each."""
+    """The devices for one node of each of B schedules."""
 
-    features: FloatArray  # (B, D, 9) in mean times of a node, and shares
+    features: FloatArray  # (B, D, 9) ``DEVICE_FEATURES`` and ``OWN_FEATURES``, in mean node times
     start: FloatArray  # (B, D) earliest start
-    # (B, D) bool, devices that support the unit, and hold it if memory is respected
-    allowed: BoolArray
+    allowed: BoolArray  # (B, D) bool, see ``Schedules.find_allowed``
 
 
 class Schedules:
-    """B schedules of one graph, to which one node each is added at a time.
+    """B partial schedules of one graph, to each of which one node at a time is added.
 
-    A device runs its nodes in the order in which they were added, and transfers never wait.
+    A device runs nodes in the order in which they were added. Transfers never wait.
     """
 
     def __init__(self, graph: TaskGraph, rows: int, respect_memory: bool) -> None:
@@ -189,14 +187,13 @@ class Schedules:
 
     @property
     def candidates(self) -> BoolArray:
-        """(B, n) nodes whose makers have been placed and that have not."""
+        """(B, n) bool, nodes that are not placed and whose makers are."""
         ready: BoolArray = (self.waiting == 0) & ~self.done
         return ready
 
     def describe_devices(self, node: IntArray) -> CandidateDevices:
-        """Describe the devices for (B,) nodes."""
         graph, problem, rows = self.graph, self.graph.problem, self.row
-        # when a node may start on each device: its inputs have arrived, and the device is free
+        # a node may start when its inputs have arrived and the device is free
         maker, tensor = graph.maker[node], graph.tensor[node]
         exists = maker != NONE
         there = self.device[rows[:, None], graph.unit[maker]]
@@ -207,12 +204,12 @@ class Schedules:
         start = np.maximum(ready, self.free)
         ms = graph.ms[node]
         n_devices = ms.shape[1]
-        # of the inputs' makers on each device: their load, their first start and their last end
+        # load, first start and last end of the inputs' makers on each device
         here = exists[..., None] & (there[..., None] == np.arange(n_devices))
         makers_ms = (here * graph.ms[maker, there][..., None]).sum(axis=1)
         first = np.where(here, begun[..., None], np.inf).min(axis=1)
         last = (here * ended[..., None]).max(axis=1)
-        # memory: an operator whose unit is placed already brings no more bytes
+        # the first operator of a unit brings all of its bytes
         unit = graph.unit[node]
         limits, limited = problem.limits_bytes, np.isfinite(problem.limits_bytes)
         new = np.where(self.device[rows, unit] == NONE, problem.unit_bytes[unit], 0.0)
@@ -225,7 +222,7 @@ class Schedules:
         return CandidateDevices(np.stack(columns, axis=2), start, self.find_allowed(unit, left))
 
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
-        """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
+        """(B, D) bool, devices for (B,) units; a unit stays where its first node was placed."""
         supported = self.graph.problem.supported[unit]
         if self.respect_memory:
             supported = find_fitting_devices(supported, left)
@@ -234,7 +231,7 @@ class Schedules:
         return np.where((placed != NONE)[:, None], there, supported)
 
     def add(self, node: IntArray, device: IntArray, start: FloatArray) -> None:
-        """Add (B,) nodes on (B,) devices; ``start``: (B, D), see ``CandidateDevices``."""
+        """Add (B,) nodes on (B,) devices; ``start`` is that of ``CandidateDevices``."""
         graph, rows = self.graph, self.row
         unit, ms = graph.unit[node], graph.ms[node, device]
         new = self.device[rows, unit] == NONE
@@ -249,5 +246,5 @@ class Schedules:
             np.subtract.at(self.waiting[row], graph.readers[operator], 1)
 
     def length_ms(self) -> FloatArray:
-        """(B,) when the last node of each schedule finishes."""
+        """(B,) finish of the last node of each schedule."""
         return self.finish.max(axis=1)

@@ -39,14 +39,14 @@ PRESETS = {
     "paper": Preset(
         GOOptions(features=PAPER_FEATURES, devices=False),
         {**COMMON, **PPO, "learning_rate": 1e-4, "ent_coef": 0.01},
-        # advantages are scaled, so -sqrt(latency) is GO's -sqrt(latency / reference)
+        # equals GO's -sqrt(latency / reference), as advantages are scaled
         {"num_envs": 20, "horizon": 1, "reward": "neg_sqrt_latency"},
         SB3_ADAM,
     ),
 }
-"""``numbers.csv`` has the sources of the numbers. ``"paper"`` sees neither costs nor devices."""
+"""``numbers.csv`` has the sources of the numbers. ``"paper"`` reads neither costs nor devices."""
 make = LearnedAgent(GOPolicy, PRESETS, UnitPPO)
-"""Makes ``UnitPPO`` with ``GOPolicy``; actions may decide priority and fusion, too."""
+"""Makes ``UnitPPO`` with ``GOPolicy``; actions may also decide priority and fusion."""
 
 CONVOLUTIONS = replace(
     PRESETS["rl"],
@@ -69,23 +69,23 @@ def make_trainer(
     envs: dict[str, Any] | None = None,
     **settings: Any,
 ) -> UnitPPO:
-    """Make GO's PPO across problems of the split ``train``; ``learn`` draws them.
+    """Make GO's PPO across problems of the split ``train``, which ``learn`` draws.
 
-    The network sees limits, times and links, and fits other devices. An update compares each
-    placement with the others of its problem. Placements beyond a limit are repaired.
+    The network reads limits, times and links, and fits other devices. Placements beyond a limit are
+    repaired. The baseline of a placement is the mean of the others of its problem.
 
     Args:
-        seed: Of weights and problems.
+        seed: Seed of weights and problems.
         problems: Problems of an update.
-        episodes: Placements of each, at least two.
+        episodes: Placements of each problem, at least two.
         policy: Options of ``GOPolicy``.
-        envs: Arguments of ``StreamEnv``, as ``make_problem``.
-        settings: Arguments of ``UnitPPO`` that override those of the training.
+        envs: Arguments of ``StreamEnv``, such as ``make_problem``.
+        settings: Arguments of ``UnitPPO`` that override the defaults.
 
     Raises:
         UserError: There are fewer than two episodes.
     """
-    check_integer("episodes", episodes, 2)  # each is compared with the others of its problem
+    check_integer("episodes", episodes, 2)
     stream: dict[str, Any] = {"n_problems": None, "action": UNITS, "observation": GRAPH}
     env: Any = partial(StreamEnv, **{**stream, "episodes": episodes, **(envs or {})})
     defaults = {"learning_rate": 3e-4, "n_steps": episodes, "ent_coef": 0.003, "max_grad_norm": 1.0}

@@ -19,22 +19,19 @@ from placement_gym.base import UserError, check_integer
 from placement_gym.envs import FEATURES
 
 SPARSE_ON = "cpu"
-"""Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
+"""Type of device on which PyTorch has maxima over sparse rows, twice as fast as over segments."""
 WIDENING = 2
 """Width of the layer between attentions, in widths of an embedding."""
 SEGMENTS_AT_ONCE = 16
-"""Segments that a layer computes at once. Hand-tuned, because their activations fit in a
-processor's cache."""
+"""Segments that a layer computes at once. Hand-tuned: their activations fit in a cache."""
 UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 MAX_EQUAL_DEVICES = 16
-"""Most equal devices that the network distinguishes. Hand-tuned: rows of an embedding."""
+"""Number of equal devices that the network distinguishes, at most. Hand-tuned."""
 MAX_LIMIT_SHARE = 4.0
-"""Bytes of a unit as a share of a device's limit, at most. Hand-tuned, because limits may be tiny.
-"""
+"""Bytes of a unit as a share of a device's limit, at most. Hand-tuned: limits may be tiny."""
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
 OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
-"""All but costs, which have a column for each device; ``DeviceHead`` reads them by unit and device.
-"""
+"""All but costs, whose number of columns depends on the devices; ``DeviceHead`` reads times."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,15 @@ class GOOptions:
 
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
-        devices: Whether the network sees times, limits and links of the devices, so that it fits
+        devices: Whether the network reads times, limits and links of the devices, by which it fits
             any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
-            False ends in one output for each device, as published.
+            False has one output for each device, as published.
         hidden: Width of embeddings, a multiple of ``heads``.
         rounds: Rounds of GraphSAGE.
         layers: Layers of attention.
         heads: Heads of attention.
         segment: Units of a segment.
-        memory: Units before a segment that it reads, at least one.
+        memory: Number of units before a segment that it reads, at least one.
     """
 
     features: Sequence[str] = OWN_FEATURES
@@ -72,7 +69,7 @@ class GOOptions:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``."""
+    """Producers and consumers of all nodes; those of node i are ``nodes[ptr[i]:ptr[i + 1]]``."""
 
     nodes: Tensor  # (at most 2 e,)
     ptr: Tensor  # (n + 1,)
@@ -99,7 +96,6 @@ class Neighbours:
 
 @lru_cache(maxsize=MAX_ENTRIES)
 def find_neighbours(graphs: GraphBatch) -> Neighbours:
-    """Find the neighbours of all nodes of a batch, whichever way the edges."""
     return Neighbours.from_edges(graphs.edge_index, len(graphs.x))
 
 
@@ -126,7 +122,7 @@ class GraphSAGE(nn.Module):
 
 
 def take_largest(sent: Tensor, neighbours: Neighbours) -> Tensor:
-    """(n, hidden) maximum of the positive (n, hidden) messages of all neighbours, 0 without any."""
+    """(n, hidden) maximum of the neighbours' (n, hidden) positive messages, 0 without any."""
     if sent.device.type == SPARSE_ON:
         return torch.sparse.mm(neighbours.matrix, sent, "amax")
     received = sent.index_select(0, neighbours.nodes)
@@ -134,9 +130,9 @@ def take_largest(sent: Tensor, neighbours: Neighbours) -> Tensor:
 
 
 class ModulatedLinear(nn.Module):
-    """A dense layer whose input is multiplied by a vector that the whole graph determines.
+    """A dense layer whose input is multiplied by a vector that depends on the whole graph.
 
-    One network then fits graphs that differ (superposition, Cheung et al. 2019).
+    One network then fits different graphs (superposition, Cheung et al. 2019).
     """
 
     def __init__(self, width: int, out: int, context: int) -> None:
@@ -149,12 +145,12 @@ class ModulatedLinear(nn.Module):
         return linear(x, *self.fold(context))
 
     def fold(self, context: Tensor) -> tuple[Tensor, Tensor]:
-        """(out, width) weight and (out,) bias of the dense layer, the vector multiplied in."""
+        """(out, width) weight, multiplied by the vector, and (out,) bias of the dense layer."""
         return self.dense.weight * (1.0 + self.gate(context).tanh()), self.dense.bias
 
 
 class Attention(nn.Module):
-    """One layer: a segment attends to itself and to the units before, then a dense part."""
+    """One layer: segments attend to themselves and to the units before, then a dense part."""
 
     def __init__(self, width: int, heads: int, context: int) -> None:
         super().__init__()
@@ -187,8 +183,8 @@ class Attention(nn.Module):
 
     def read(self, x: Tensor, before: Tensor, context: Tensor, size: int) -> Tensor:
         """(..., k, m + size, 2 * width) keys and values that each of k segments reads."""
-        # keys and values of a unit are computed once, whether its own segment reads it or a later
-        # one; later ones read it without a gradient for the unit, but with one for the weights
+        # keys and values of a unit are computed once for its own segment and for later ones, where
+        # they have a gradient for the weights, but not for the unit
         memory = before.shape[-2]
         rows = torch.cat([before, x], dim=-2)
         weight, bias = self.pair.fold(context)
@@ -205,30 +201,26 @@ class Attention(nn.Module):
 
 
 class KnownDenseOutput(Function):
-    """The known output of a dense layer, with a gradient for its weights alone."""
+    """The known x @ weight.T + bias of a dense layer, with a gradient for its weights alone."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, done: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """``done``, which is x @ weight.T + bias."""
+    def forward(ctx: Any, x: Tensor, output: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return done.view_as(done)
+        return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor]:
-        """Gradients of the weight and the bias."""
         (x,) = ctx.saved_tensors
         grad = grads[0].flatten(0, -2)
         return None, None, grad.T @ x.flatten(0, -2), grad.sum(dim=0)
 
 
 class SegmentAttention(nn.Module):
-    """Layers of attention over segments of a sequence of any length, without positions.
+    """Transformer-XL over the units in topological order, without positions (GO, 2.3).
 
-    Transformer-XL over the units in topological order (GO, 2.3).
-
-    Every layer of a segment reads that segment and what the same layer read of the ``memory``
-    units before it, without a gradient there. So the segments of a layer need not wait for each
-    other, and ``SEGMENTS_AT_ONCE`` of them are computed at once.
+    Every layer of a segment reads the input of that layer in the segment and, without a gradient,
+    in the ``memory`` units before it. The segments of a layer do not wait for each other:
+    ``SEGMENTS_AT_ONCE`` are computed together.
     """
 
     def __init__(self, options: GOOptions, layers: int) -> None:
@@ -239,7 +231,7 @@ class SegmentAttention(nn.Module):
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         """(..., n, width) from (..., n, width) units of one graph in topological order."""
         counts = self.count_together(x.shape[-2])
-        # activations of some segments are kept at a time: the backward pass computes others again
+        # the backward pass recomputes activations, and keeps those of some segments at a time
         again = len(counts) > 1 and torch.is_grad_enabled()
         for layer in self.layers:
             run = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)
@@ -258,9 +250,9 @@ class SegmentAttention(nn.Module):
         return torch.cat(done, dim=-2)
 
     def count_together(self, n: int) -> list[int]:
-        """Count the segments of n units that are computed at once, from the first one on.
+        """The numbers of segments that are computed together, for n units.
 
-        Segments are together if they are of one size and have a whole memory before them.
+        These have one size and a whole memory before them.
         """
         whole, rest = divmod(n, self.segment)
         early = min(-(-self.memory // self.segment), whole)
@@ -269,12 +261,10 @@ class SegmentAttention(nn.Module):
 
 
 class DeviceHead(nn.Module):
-    """Scores units on devices, whatever the number and the order of different devices.
+    """Scores units on any number of devices; the order of different ones does not matter.
 
-    Deviation: the published network sees no devices, and has an output for each.
-
-    Equal ones are distinguished by their rank: units could not gather on one of them
-    if all had the same logit.
+    Deviation: the published network reads no devices, and has an output for each. Equal devices are
+    distinguished by their rank: with equal logits, units could not gather on one of them.
     """
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -295,12 +285,12 @@ class DeviceHead(nn.Module):
 
 
 def present_devices(graphs: GraphBatch) -> Tensor:
-    """(G, D) bool, False for padding, whose columns are all zero."""
+    """(G, D) bool, False for padding, which has only zeros."""
     return graphs.device_tables.devices.bool().any(dim=2)
 
 
 def describe_units(graphs: GraphBatch) -> Tensor:
-    """(n, 2) of each unit: bytes in mean units, and the logarithm of its mean time."""
+    """(n, 2) logarithms of each unit's bytes, in mean units, and of its mean time."""
     tables, present = graphs.device_tables, present_devices(graphs)[graphs.batch]
     counts = torch.bincount(graphs.batch)[graphs.batch]
     size = (tables.unit_bytes * counts).clamp(max=100.0).log1p().float()
@@ -309,10 +299,10 @@ def describe_units(graphs: GraphBatch) -> Tensor:
 
 
 def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
-    """(n, D, 4) of each unit and device.
+    """(n, D, 4) columns of each unit and device.
 
-    Logarithm of the time; the same above that of the fastest device; bytes as a share of the
-    device's limit; and the share of the model that does not fit there.
+    These are the logarithm of the time; its difference from that of the fastest device; bytes over
+    the device's limit; and the share of the model that does not fit there.
     """
     tables, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
     times = (tables.unit_ms + MIN_COST).log()
@@ -324,7 +314,7 @@ def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
 
 
 def describe_each_device(graphs: GraphBatch) -> Tensor:
-    """(G, D, 7) of each device: see ``device_table.DEVICE_FEATURES``, and its mean links."""
+    """(G, D, 7) columns of each device: ``device_table.DEVICE_FEATURES``, and its mean links."""
     tables = graphs.device_tables
     count = (present_devices(graphs).sum(dim=1) - 1).clamp(min=1)[:, None, None]
     links = tables.links.sum(dim=2) / count
@@ -332,6 +322,6 @@ def describe_each_device(graphs: GraphBatch) -> Tensor:
 
 
 def rank_among_equals(devices: Tensor) -> Tensor:
-    """(G, D) how many devices before each have the same of (G, D, F) columns."""
+    """(G, D) numbers of devices before each that have equal (G, D, F) columns."""
     same = (devices[:, :, None] == devices[:, None]).all(dim=3)
     return same.tril(diagonal=-1).sum(dim=2).clamp(max=MAX_EQUAL_DEVICES - 1)

@@ -1,4 +1,4 @@
-"""GO as an SB3 policy, and the two graph convolutions that it has to beat."""
+"""GO as an SB3 policy, and its baseline of two graph convolutions."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from agents.gdp.stages import DecisionStages, StagedDistribution, read_parts
 from placement_gym.envs import FEATURES
 
 CRITIC_HIDDEN, GCN_CRITIC_HIDDEN = 128, 64
-
-
 Reading = tuple[Tensor, Tensor]
 """(n, hidden) input of the heads, and (G, hidden) embeddings of the graphs."""
 
@@ -47,15 +45,9 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
-    Where actions decide priority and fusion, too, ``DecisionStages`` follow the placement.
-
-    This reading depends on graphs and weights alone: the first gradient step on a rollout continues
-    from that of the rollout.
+    Where actions also decide priority and fusion, ``DecisionStages`` follow the placement.
 
     Takes the options of ``GOOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features, or a size is out of range.
     """
 
     Options = GOOptions
@@ -63,10 +55,9 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     joint = True
     columns: Tensor
     latest: tuple[Any, Reading] | None = None
-    """The state of graphs and weights in the latest rollout, and what was read then."""
+    """The latest state of graphs and weights, and its reading, which depends on these alone."""
 
     def build(self) -> None:
-        """Make the networks."""
         options, actions, hidden = self.options, self.action_space, self.options.hidden
         assert isinstance(actions, spaces.MultiDiscrete)
         columns, parts = select_columns(options.features), read_parts(actions.nvec, self.n_slots)
@@ -81,7 +72,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         h, context = self.read(graphs)
         values = None if self.critic is None else self.critic(context)[row]
@@ -95,20 +85,20 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; what is read is kept for the first step on the rollout."""
+        """See ``UnitPolicy``; the first gradient step on the rollout continues from its reading."""
         graphs, _ = self.graphs.batch(obs)
         with torch.enable_grad():
             self.latest = self.find_state(graphs), self.read(graphs)
         return super().forward(obs, deterministic, action_masks)
 
     def find_state(self, graphs: GraphBatch) -> Any:
-        """What a reading depends on: the graphs, and the version of the weights."""
+        """The ids of the graphs, and the version of the weights."""
         return graphs.ids, sum(p._version for p in self.parameters())
 
     def read(self, graphs: GraphBatch) -> Reading:
-        """Read graphs, or take the latest reading if it is of them and of the same weights.
+        """Read graphs, or take the latest reading if graphs and weights are the same.
 
-        A backward pass frees the activations: where gradients are needed, it is taken once.
+        With gradients it is taken once, as a backward pass frees the activations.
         """
         latest = self.latest
         if torch.is_grad_enabled():
@@ -126,7 +116,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         return torch.cat([self.attention(h, of_graph) for h, of_graph in pairs]), context
 
     def clear_caches(self) -> None:
-        """See ``UnitPolicy``."""
         self.latest = None
 
 
@@ -137,7 +126,7 @@ class GCNOptions:
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of embeddings.
-        layers: Graph convolutions.
+        layers: Number of graph convolutions.
     """
 
     features: Sequence[str] = tuple(FEATURES)
@@ -146,26 +135,21 @@ class GCNOptions:
 
 
 class GCNPolicy(UnitPolicy, ActorCriticPolicy):
-    """Two graph convolutions, then a device for each unit: the floor for GO's attention.
+    """Two graph convolutions, then a device for each unit: the baseline for GO's attention.
 
     Takes the options of ``GCNOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     Options = GCNOptions
     options: GCNOptions
 
     def build(self) -> None:
-        """Make the networks."""
         hidden = self.options.hidden
         self.encoder = Encoder(self.options.features, hidden, self.options.layers)
         self.head = nn.Linear(hidden, self.n_devices)
         self.critic = make_perceptron(hidden, GCN_CRITIC_HIDDEN, 1) if self.has_critic else None
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         h = self.encoder(graphs)
         logits = graphs.pad(self.head(h))

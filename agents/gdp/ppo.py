@@ -14,19 +14,18 @@ from placement_gym.envs import read_graph_id
 
 
 class UnitPPO(REINFORCE):
-    """Clipped PPO whose likelihood ratio is that of each unit's device, not of the placement.
+    """Clipped PPO with a likelihood ratio for each unit's device, not for the whole placement.
 
     Deviation: the ratio of a whole placement is a product over its units. With thousands of them
     it leaves the clip range with the first step, and nothing more is learned from the rollout.
-    Units choose independently of each other here, so each has its own ratio. Returns and
-    baselines are those of ``REINFORCE``, not a critic's.
+    Returns and baselines are those of ``REINFORCE``, not a critic's.
 
     Args:
         policy: A policy whose units choose independently, as ``GOPolicy`` or ``GCNPolicy``.
         env: As for ``REINFORCE``.
         clip_range: Clip range of the ratio.
-        n_epochs: Steps on each rollout.
-        settings: Further arguments of ``REINFORCE``.
+        n_epochs: Gradient steps on each rollout.
+        settings: Other arguments of ``REINFORCE``.
 
     Raises:
         ValueError: As for ``REINFORCE``; or the policy's units depend on each other.
@@ -45,37 +44,34 @@ class UnitPPO(REINFORCE):
             raise units_depend(self.policy)
 
     def train(self) -> None:
-        """Update the policy on the rollout."""
         self.before = PlacementMemory()
         super().train()
         self.before = PlacementMemory()
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy and entropy loss of some rows of the rollout."""
         assert isinstance(self.policy, UnitPolicy)
         observations: Any = batch.observations
         distribution = self.policy.decide(observations).distribution
         likelihood = distribution.conditioned_on(batch.actions)
-        if not isinstance(likelihood, StagedLikelihood | UnitCategorical) or (
-            isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
-        ):
+        independent = isinstance(likelihood, StagedLikelihood | UnitCategorical)
+        if not independent or getattr(likelihood, "leader", None) is not None:
             raise units_depend(self.policy)
-        # one clipped ratio for each unit: their product would leave the clip range at once
-        now = likelihood.unit_log_prob(batch.actions)
-        rows, first = (read_graph_id(observations), batch.actions), now.detach()
-        self.before.keep(*rows, first)  # those of the first step on this rollout stay
-        before = self.before.recall(*rows, first)
+        # one clipped ratio for each unit, relative to the first step on this rollout
+        now: torch.Tensor = likelihood.unit_log_prob(batch.actions)
+        ids, first = read_graph_id(observations), now.detach()
+        self.before.keep(ids, batch.actions, first)
+        before = self.before.recall(ids, batch.actions, first)
         ratio = (now - before).exp()
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         advantage = batch.advantages[:, None]
         gain = torch.minimum(advantage * ratio, advantage * clipped)
-        if isinstance(likelihood, UnitCategorical) and likelihood.weight is not None:
-            gain = gain * likelihood.weight  # zero for padding
+        weight = getattr(likelihood, "weight", None)
+        if weight is not None:
+            gain = gain * weight  # zero for padding
         return -gain.sum(dim=1).mean(), -likelihood.entropy().mean()
 
 
 def units_depend(policy: Any) -> UserError:
-    """The error for a policy without a likelihood ratio for each unit."""
     name = type(policy).__name__
     return UserError(
         f"UnitPPO needs a policy whose units choose independently, as GOPolicy or GCNPolicy, not "

@@ -1,4 +1,4 @@
-"""Stages two and three of GO: priority and fusion, each given the decisions before (2.4)."""
+"""Stages two and three of GO: priority and fusion, each given the earlier decisions (2.4)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ CUT_COLUMNS, EDGE_COLUMNS = 2, 3
 BIT_VALUES = 2
 """Values of a bit of fusion."""
 Choose = Callable[[UnitCategorical], Tensor]
-"""Returns the (B, ...) choices in the distribution of a stage."""
+"""Returns (B, ...) choices from the distribution of a stage."""
 LaterStages = Callable[[Tensor, Choose], list[UnitCategorical]]
-"""Returns the distribution of each stage after the placement, given (B, N) devices and choices."""
+"""Returns the distributions of the stages after the placement, given (B, N) devices."""
 
 
 @dataclass(frozen=True, eq=False)
 class StagedDistribution:
-    """The distribution of all decisions."""
+    """A ``DeviceDistribution`` of all decisions, stage by stage."""
 
     devices: UnitCategorical
     later: LaterStages
     sizes: Sequence[int]
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, width) sampled decisions; or the most likely ones, stage by stage."""
         parts = [self.devices.get_actions(deterministic)]
 
         def choose(stage: UnitCategorical) -> Tensor:
@@ -49,43 +48,39 @@ class StagedDistribution:
         return torch.cat(parts, dim=1)
 
     def conditioned_on(self, actions: Tensor) -> StagedLikelihood:
-        """The likelihood of (B, width) decisions, each stage given the ones before."""
         parts = torch.split(actions.long(), list(self.sizes), dim=1)
         decisions: Iterator[Tensor] = iter(parts[1:])
         later = self.later(parts[0], lambda _: next(decisions))
         return StagedLikelihood((self.devices, *later), self.sizes)
 
     def restricted_to(self, allowed: Tensor) -> StagedDistribution:
-        """The distribution with only the devices that a (B, N, D) bool mask allows."""
         return replace(self, devices=self.devices.restricted_to(allowed))
 
 
 @dataclass(frozen=True, eq=False)
 class StagedLikelihood:
-    """The likelihood of all decisions."""
+    """The likelihood of all decisions, each stage given the ones before."""
 
     stages: Sequence[UnitCategorical]
     sizes: Sequence[int]
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, width) log-probability of each decision, zero where nothing is decided."""
+        """(B, width) log-probability of each decision, 0 where nothing is decided."""
         parts = zip(self.stages, torch.split(actions, list(self.sizes), dim=1), strict=True)
         return torch.cat([stage.unit_log_prob(part) for stage, part in parts], dim=1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) log-probability of (B, width) decisions."""
         return self.unit_log_prob(actions).sum(dim=1)
 
     def entropy(self) -> Tensor:
-        """(B,) entropies of the stages, each given the one before, added up."""
         return torch.stack([stage.entropy() for stage in self.stages]).sum(dim=0)
 
 
 class DecisionStages(nn.Module):
     """Priority and fusion for (B,) placements of one graph.
 
-    Recurrent attention (GO, 2.4): the decisions of a stage are added to its input, and a layer of
-    attention, the same between all stages, turns the normed sum into the input of the next stage.
+    Recurrent attention (GO, 2.4): the decisions of a stage are added to its input, and one layer of
+    attention, shared by all stages, turns the normalised sum into the input of the next stage.
     """
 
     def __init__(self, decisions: Sequence[str], n_devices: int, options: GOOptions) -> None:
@@ -102,21 +97,18 @@ class DecisionStages(nn.Module):
     def forward(
         self, h: Tensor, context: Tensor, graphs: GraphBatch, devices: Tensor, choose: Choose
     ) -> list[UnitCategorical]:
-        """The distributions of levels and of bits, those that are decided.
+        """The distributions of levels and of bits, as far as they are decided.
 
         Args:
             h: (n, hidden) input of the first stage.
             context: (1, hidden) embedding of the graph.
-            graphs: The graph.
-            devices: (B, n) of each placement.
-            choose: Returns the (B, ...) choices of a stage.
-
-        Raises:
-            UserError: There are several graphs.
+            graphs: The graph; several are a ``UserError``.
+            devices: (B, n) devices of each placement.
+            choose: Returns the choices of a stage.
         """
         if len(graphs.ids) != 1:
             raise UserError("priority and fusion are learned on one problem at a time")
-        # an edge between two devices cannot be fused: its bit is not decided
+        # edges between devices cannot be fused: their bits are not decided
         cut = devices[:, graphs.edge_index[0]] != devices[:, graphs.edge_index[1]]
         h = self.advance(h + self.placed(devices, cut, graphs), context[0])
         stages = []
@@ -131,7 +123,6 @@ class DecisionStages(nn.Module):
         return stages
 
     def advance(self, h: Tensor, context: Tensor) -> Tensor:
-        """(B, n, hidden) input of the next stage."""
         read: Tensor = self.between(self.norm(h), context)
         return read
 
@@ -146,7 +137,7 @@ class PlacementEmbedding(nn.Module):
         self.of_cut = nn.Linear(CUT_COLUMNS, hidden)
 
     def forward(self, devices: Tensor, cut: Tensor, graphs: GraphBatch) -> Tensor:
-        """(B, n, hidden) from (B, n) devices and (B, e) bool, the edges that leave a device."""
+        """(B, n, hidden) from (B, n) devices and (B, e) bool, the edges between devices."""
         counts = [
             cut.new_zeros(devices.shape, dtype=torch.float32).index_add_(1, end, cut.float())
             for end in graphs.edge_index
@@ -161,10 +152,7 @@ class PlacementEmbedding(nn.Module):
 
 
 class EdgeHead(nn.Module):
-    """Scores edges by their ends.
-
-    Deviation: a bit for each edge, where the paper has priorities of fusing.
-    """
+    """Scores edges by their ends; deviation: a bit for each edge, not a priority of fusing."""
 
     def __init__(self, hidden: int, devices: bool) -> None:
         super().__init__()
@@ -174,7 +162,7 @@ class EdgeHead(nn.Module):
         self.score = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        """(B, e, 2) logits of an edge that stays and of one that is fused."""
+        """(B, e, 2) logits of leaving an edge and of fusing it."""
         producers, consumers = graphs.edge_index
         read = self.of_producer(h)[:, producers] + self.of_consumer(h)[:, consumers]
         if self.of_edge is not None:
@@ -184,10 +172,10 @@ class EdgeHead(nn.Module):
 
 
 def read_parts(choices: IntArray, n_units: int) -> dict[str, int]:
-    """Entries of each decision in an action with (width,) choices; see ``ActionLayout``.
+    """Number of entries of each decision in an action with (width,) choices; see ``ActionLayout``.
 
     Raises:
-        UserError: Those after the units' are neither levels nor bits.
+        UserError: Entries after the units' are neither levels nor bits.
     """
     further = choices[n_units:]
     n_levels = n_units * bool(len(further) >= n_units and (further[:n_units] == LEVELS).all())

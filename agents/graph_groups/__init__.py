@@ -1,4 +1,4 @@
-"""Groups that are drawn with each placement, by a graph network; of no publication."""
+"""Groups that a graph network draws with each placement; not of a publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A distribution of devices in which units follow a producer or choose for themselves."""
+"""A distribution in which units follow a producer or choose a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.common import FORBIDDEN, sample_devices
 
 
 class FollowingDevices:
-    """A distribution in which a unit has its leader's device, or one of its choice.
+    """A ``DeviceDistribution`` in which a unit takes its leader's device, or chooses its own.
 
     Each placement draws the units that follow, and so the groups that get one device. Groups need
     not be stored: the likelihood of a placement sums over all groupings that lead to it,
@@ -22,11 +22,10 @@ class FollowingDevices:
     Args:
         logits: (S, N, D) logits of each unit's own choice in each of S states.
         keep: (S, N) logits of following.
-        leader: (S, N) int64, the unit that each unit may follow, which comes before it; itself if
-            there is none.
+        leader: (S, N) int64, an earlier unit that each unit may follow, or the unit itself.
         mask: (S, N) bool, False for padding.
         allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A unit that does
-            not allow all that its leader allows chooses for itself.
+            not allow all that its leader allows does not follow.
         row: (B,) state of each row; None means one row per state.
     """
 
@@ -43,8 +42,7 @@ class FollowingDevices:
         self.allowed = allowed
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
         units = torch.arange(leader.shape[1], device=leader.device)
-        # A unit may follow only a leader all of whose devices it can run on: the likelihood would
-        # otherwise give probability to devices that the unit cannot have.
+        # otherwise the likelihood would give probability to devices that a follower cannot have
         follows = mask & (leader != units)
         if allowed is not None:
             logits = logits.masked_fill(~allowed, FORBIDDEN)
@@ -64,7 +62,6 @@ class FollowingDevices:
         return mask if self.window is None else mask & self.window
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) sampled devices, or each unit's most likely one."""
         devices = self.mode() if deterministic else self.sample()
         return devices * self.mask[self.row]
 
@@ -72,13 +69,13 @@ class FollowingDevices:
     def sample(self) -> Tensor:
         """(B, N) devices: all units choose, then those that follow take their leader's device."""
         devices = sample_devices(self.own, self.row)
-        # The first unit of a chain of followers chooses for all of it. Pointer doubling finds it in
-        # log2(length) operations on whole batches.
         stay = self.stay.exp()[self.row]
         follows = torch.rand_like(stay) < stay
-        # Outside a window nothing is drawn; units there keep their device and lead those inside.
+        # nothing is drawn outside a window, but units there may lead those inside
         if self.window is not None and self.base is not None:
             devices, follows = torch.where(self.window, devices, self.base), follows & self.window
+        # the first unit of a chain of followers chooses for all; pointer doubling finds it in
+        # log2(length) operations on whole batches
         units = torch.arange(devices.shape[1], device=devices.device)
         chooser = torch.where(follows, self.leader[self.row], units)
         while (next_chooser := chooser.gather(1, chooser)).ne(chooser).any():
@@ -88,7 +85,7 @@ class FollowingDevices:
     @torch.no_grad()
     def mode(self) -> Tensor:
         """(B, N) device with the highest marginal probability of each unit."""
-        # Marginals by the chain rule, in topological order, as a leader comes before its followers.
+        # marginals by the chain rule: a leader comes before its followers
         probability = (self.own + self.leave[..., None]).exp()
         states = torch.arange(len(probability), device=probability.device)
         stay = self.stay.exp()
@@ -102,7 +99,7 @@ class FollowingDevices:
         devices = actions.long()
         units = torch.arange(devices.shape[1], device=devices.device)
         own_log_prob = self.leave[self.row] + self.own[self.row[:, None], units, devices]
-        # A unit with its leader's device has followed or has chosen the same: both count.
+        # a unit with its leader's device has followed it, or has chosen the same
         agrees = devices == devices.gather(1, self.leader[self.row])
         return torch.where(agrees, torch.logaddexp(self.stay[self.row], own_log_prob), own_log_prob)
 
@@ -118,14 +115,13 @@ class FollowingDevices:
         return (entropies[self.row] * self.decides).sum(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> FollowingDevices:
-        """Itself: its likelihood is that of whole placements."""
+        """Itself: the likelihood is that of whole placements."""
         return self
 
     def within(self, window: Tensor, base: Tensor) -> FollowingDevices:
-        """The distribution of a window's units alone; the others keep their devices.
+        """The distribution of a window's units, given the (k B, N) ``base`` devices of the others.
 
-        A unit of the (k B, N) windows, k for each row, may follow one outside. The likelihood is
-        that of the window's units, given the others with (k B, N) ``base`` devices.
+        There are (k B, N) windows, k for each row, whose units may follow ones outside.
         """
         part = copy(self)
         part.row = self.row.repeat_interleave(len(window) // len(self.row))
@@ -133,7 +129,6 @@ class FollowingDevices:
         return part
 
     def restricted_to(self, allowed: Tensor) -> FollowingDevices:
-        """The distribution with only the devices that a (B, N, D) bool mask allows."""
         joint_mask = allowed if self.allowed is None else allowed & self.allowed[self.row]
         logits, keep, leader, mask = (tensor[self.row] for tensor in self.given)
         return FollowingDevices(logits, keep, leader, mask, joint_mask)

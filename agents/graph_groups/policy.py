@@ -1,4 +1,4 @@
-"""Groups that are drawn with each placement, by a graph network, as an SB3 policy."""
+"""Graph groups as an SB3 policy."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class GraphGroupsOptions:
         hidden: Width of an embedding.
         layers: Number of graph convolutions; 0 ignores the edges.
         cost_weight: Initial weight of the logarithm of a unit's time on a device in the logits.
-        groups: Groups of the first placements, about.
-        devices: Whether limits, transfers and times on one scale are read, too, as a policy for
-            several problems needs; see ``agents.common.devices``.
+        groups: Approximate number of groups in the first placements.
+        devices: Whether the policy also reads limits, transfers and times on one scale, as it needs
+            to for several problems; see ``agents.common.devices``.
     """
 
     hidden: int = 128
@@ -63,7 +63,6 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
     """The ``Redraws`` of this rollout; None draws whole placements."""
 
     def build(self) -> None:
-        """Make the networks, and a table for each graph that is known."""
         options, hidden = self.options, self.options.hidden
         check_integer("groups", options.groups, 1)
         further = len(COLUMNS) * self.n_devices * options.devices
@@ -73,17 +72,17 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         self.critic = make_perceptron(hidden, hidden, 1) if self.has_critic else None
         weight = nn.Parameter(torch.tensor(float(options.cost_weight)))
         self.cost_weight = weight if options.cost_weight else None
-        # networks hold for all graphs, tables for one each
+        # the networks are for all graphs, each table for one that is known
         self.tables = Tables(self.table or {}, self.n_slots, self.n_devices)
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; or only the units of windows are drawn."""
+        """See ``UnitPolicy``; with ``redraws`` only the units of windows are drawn."""
         if self.redraws is None or deterministic:
             return super().forward(obs, deterministic, action_masks)
-        # The likelihood is that of the window's units given the others: the rest of the placement
-        # was not drawn, and its gradient would be noise.
+        # Units outside the windows were not drawn, and the gradient of their likelihood would be
+        # noise.
         distribution, values = self.decide_within(obs, action_masks)
         actions, window = self.redraws.draw(obs, distribution)
         assert isinstance(distribution, FollowingDevices)
@@ -92,7 +91,7 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; where only windows were drawn, of the units in them."""
+        """See ``UnitPolicy``; of the units in windows if only these were drawn."""
         if WINDOW not in obs:
             return super().evaluate_actions(obs, actions, action_masks)
         distribution, values = self.decide_within(obs, action_masks)
@@ -101,7 +100,6 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         seen = describe_units_on_devices(graphs).flatten(1) if self.options.devices else None
         z: Tensor = self.encoder(graphs, further=seen)
@@ -129,8 +127,8 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
 def find_leaders(graphs: GraphBatch) -> Tensor:
     """(n,) the last of each node's producers before it; itself if there is none."""
     source, target = graphs.edge_index
-    # Edges against the order exist where units of a cyclic quotient are numbered by their first
-    # operator; a leader must come before its followers.
+    # A leader must come before its followers. Units that form cycles are numbered by their first
+    # operators, so some of their edges go backwards.
     is_forward = source < target
     nodes = torch.arange(len(graphs.x), device=source.device)
     latest = torch.full_like(nodes, -1)

@@ -1,7 +1,6 @@
 """Local search with a learned proposal: a window of the best placement is drawn again.
 
-The drawn devices have a likelihood given those of the other units, so that the policy gradient
-still applies.
+The drawn devices have a likelihood given those of the other units: the policy gradient applies.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from placement_gym.base import BoolArray, UserError, check_integer
 from placement_gym.envs import read_graph_id
 
 MAX_DRAWS = 16
-"""Draws, of which the first that differs from the best placement is taken. Hand-tuned, because a
-policy with 16 equal draws has converged."""
+"""Draws, of which the first that differs from the best placement is taken. Hand-tuned: a policy
+with 16 equal draws has converged."""
 
 
 class RedrawingREINFORCE(REINFORCE):
-    """REINFORCE that draws only a window of the best placement again, from some placements on.
+    """REINFORCE that, after some placements, only draws a window of the best one again.
 
     Args:
         policy: ``GraphGroupsPolicy``.
@@ -33,9 +32,6 @@ class RedrawingREINFORCE(REINFORCE):
         redraw: Placements after which only a window of the best one so far is drawn again, see
             ``Redraws``; None always draws all units.
         kwargs: As for ``REINFORCE``.
-
-    Raises:
-        UserError: Episodes have several placements.
     """
 
     def __init__(self, policy: Any, env: Any, redraw: int | None = None, **kwargs: Any) -> None:
@@ -51,7 +47,7 @@ class RedrawingREINFORCE(REINFORCE):
             raise UserError("redraw needs episodes of one placement: pass horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; also decides whether the policy draws windows in this rollout."""
+        """See SB3; decides whether the policy draws windows in this rollout."""
         assert isinstance(self.policy, GraphGroupsPolicy)
         due = self.redraw is not None and self.num_timesteps >= self.redraw
         self.policy.redraws = Redraws(self.best) if due else None
@@ -67,12 +63,12 @@ class RedrawingREINFORCE(REINFORCE):
 
 
 class Redraws:
-    """Draws placements near the best one of each graph.
+    """Draws windows of the best placement of each graph again.
 
-    A window is a run of units in topological order. Its size is log-uniform from one unit to all
-    and its place uniform; neither is learned. Draws that repeat the best placement are drawn again.
-    That scales the likelihoods of all others alike, which adds nothing to a gradient whose
-    advantages sum to zero, as those above the mean of the others do.
+    A window is a run of units in topological order of log-uniform size and uniform place; neither
+    is learned. Draws that repeat the best placement are rejected. That scales the likelihoods of
+    all others alike, which adds nothing to a gradient whose advantages sum to zero, as those with a
+    ``leave_one_out`` baseline do.
     """
 
     def __init__(self, best: BestPlacements) -> None:
@@ -81,33 +77,28 @@ class Redraws:
 
     @torch.no_grad()
     def draw(self, observation: TensorDict, whole: FollowingDevices) -> tuple[Tensor, Tensor]:
-        """Draw placements for (B, ...) observations, and keep their windows.
+        """(B, N) devices for (B, ...) observations, and (B, N) bool, the units that were drawn.
 
-        Args:
-            observation: Tensors of the environment's observation space.
-            whole: The distribution of whole placements, from which graphs without a best one draw.
-
-        Returns:
-            (B, N) devices and (B, N) bool, the units that were drawn.
+        ``whole`` is the distribution of whole placements. Windows are kept for the update.
         """
         base, has_best = self.find_bases(observation)
         mask = observation["node_mask"].bool()
-        # All draws in one batch, which costs less than drawing until one differs; argmax of the
-        # first True, or of the first draw if none differs.
+        # one batch of all draws takes less time than drawing until one differs
         base, has_best, mask = (
             tensor.repeat_interleave(MAX_DRAWS, 0) for tensor in (base, has_best, mask)
         )
-        # Without a best placement the window is the whole graph.
+        # without a best placement the window is the whole graph
         windows = torch.where(has_best[:, None], draw_windows(mask), mask)
         draws = whole.within(windows, base).get_actions()
         differs = (draws != base).any(dim=1).view(-1, MAX_DRAWS)
         first_draw = torch.arange(len(differs), device=mask.device) * MAX_DRAWS
+        # argmax is the first that differs, or the first of all
         selected = first_draw + differs.int().argmax(dim=1)
         self.windows.append(windows[selected].cpu().numpy())
         return draws[selected], windows[selected]
 
     def find_bases(self, observation: TensorDict) -> tuple[Tensor, Tensor]:
-        """(B, N) best placements so far, and (B,) bool, whether there is one."""
+        """(B, N) best placements so far, and (B,) bool, the rows that have one."""
         mask = observation["node_mask"]
         graphs = read_graph_id(observation).flatten().tolist()
         best_rows = [self.best.get(graph) for graph in graphs]
@@ -120,10 +111,10 @@ class Redraws:
 
 
 def draw_windows(mask: Tensor) -> Tensor:
-    """(B, N) bool, a run of the units of each row; a (B, N) bool mask has these first."""
+    """(B, N) bool, a run of the units of each row, which come first in the (B, N) bool mask."""
     n = mask.sum(dim=1, keepdim=True)
     size, place = torch.rand(2, len(mask), 1, device=mask.device)
-    # Log-uniform: small windows refine and large ones escape, and no size is tuned.
+    # log-uniform: small windows refine and large ones escape, and no size is tuned
     length = (n + 1.0).pow(size).long()
     start = (place * (n - length + 1)).long()
     units = torch.arange(mask.shape[1], device=mask.device)

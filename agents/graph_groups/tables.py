@@ -1,4 +1,4 @@
-"""Tables of single graphs: terms of their logits at every resolution."""
+"""Tables of single graphs: terms of their logits for runs of all sizes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ TABLE_STEP = 100.0
 
 
 class RunTable(nn.Module):
-    """Values of units, each the sum of those of all runs that the unit is in.
+    """Values of units: each is the sum of the values of all runs that contain the unit.
 
-    Runs are of 1, 2, 4, ... units in topological order, and the same shifted by half a run. The
-    gradient moves many units at once by the values of long runs, and single ones by those of short
-    runs. All values are zero at first.
+    Runs have 1, 2, 4, ... units in topological order, and again shifted by half a run. The gradient
+    moves many units together by long runs, and single ones by short runs. All values start at zero.
 
     Args:
         n_units: Number of units, padding included.
@@ -35,7 +34,7 @@ class RunTable(nn.Module):
         units, n_values, size = torch.arange(n_units), 0, 1
         levels: list[Tensor] = []
         while size < 2 * n_units or not levels:
-            # Shifted runs, too, or no run would span a border between two long ones.
+            # without shifted runs, none would span the border between two long ones
             for shift in (0, size // 2) if 1 < size < n_units else (0,):
                 run = (units + shift) // size
                 levels.append(run + n_values)
@@ -50,7 +49,7 @@ class RunTable(nn.Module):
 
 
 class Tables(nn.ModuleDict):
-    """Terms of the logits of known graphs, at every resolution, see ``RunTable``; zero at first."""
+    """Terms of the logits of known graphs, see ``RunTable``."""
 
     def __init__(self, graphs: Iterable[int], n_units: int, n_devices: int) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ class Tables(nn.ModuleDict):
             self[str(graph_id)] = nn.ModuleDict({"own": own, "keep": keep})
 
     def correct(self, logits: Tensor, ids: Sequence[int], name: str = "own") -> Tensor:
-        """(G, N, F) logits of devices, ``"own"``, or of following, ``"keep"``, with the tables'."""
+        """Add the tables' values to (G, N, F) logits, of devices or (``"keep"``) of following."""
         if not len(self):
             return logits
         each = [

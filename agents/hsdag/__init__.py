@@ -29,8 +29,8 @@ PRESETS: dict[str, Preset] = {
         },
         {"num_envs": 1, "horizon": 20, "reward": "inverse_latency"},
     ),
-    # With a strong prior for fast devices whole groups go where there is no memory: of 500
-    # placements none fits.
+    # a strong preference for fast devices puts whole groups where there is no memory: of 500
+    # placements none fits
     "rl": make_preset(OPTIONS["rl"], 1e-3, scarce={"cost_weight": 0.5, "learning_rate": 3e-3}),
 }
 make = LearnedAgent(HSDAGPolicy, PRESETS)

@@ -1,7 +1,7 @@
 """Groups of units that are placed together (HSDAG, 2.4, 2.5; Graph Parsing Networks).
 
-First how a graph is parsed; then what a rollout keeps: the groups, and the state Z <- Z + Z'. Each
-step of an episode is parsed once: in updates a likelihood may change with the weights alone.
+Functions parse a graph; ``RolloutGroups`` keeps groups and states Z <- Z + Z' of a rollout. Each
+step of an episode is parsed once, so likelihoods in updates change with the weights alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Partition(NamedTuple):
 def parse(
     n: int, edges: IntArray, scores: FloatArray, depth: int = 1, allowed: BoolArray | None = None
 ) -> Partition:
-    """Merge nodes along the edges of highest score.
+    """Merge n nodes along the edges of highest score.
 
     At each level every group keeps its dominant edge, the highest-scoring one to another group,
     and groups connected by kept edges become one. These are the rounds of Boruvka's algorithm for
@@ -41,8 +41,8 @@ def parse(
 
     Args:
         n: Number of nodes.
-        edges: (2, e), whose direction is ignored.
-        scores: (e,); ties are won by the earlier edge.
+        edges: (2, e) edges, whose direction is ignored.
+        scores: (e,) scores; the earlier edge wins ties.
         depth: Number of levels; 0 makes every node a separate group.
         allowed: (n, D) bool; the nodes of a group must have an allowed device in common.
     """
@@ -60,11 +60,11 @@ def parse(
 
 
 def find_dominant_edges(group: IntArray, edges: IntArray, ranked: IntArray) -> IntArray:
-    """Find the first of the ranked edges from each group to another one; highest first."""
+    """Find the first of the ranked edges from each group to another one, highest first."""
     ends = group[edges[:, ranked]]
     between = ends[0] != ends[1]
     candidates, ends = ranked[between], ends[:, between]
-    # each edge has two ends in a row; groups whose first edge is the same share it
+    # the two ends of an edge are next to each other; two groups may share their first edge
     _, first = np.unique(ends.T.ravel(), return_index=True)
     return candidates[np.unique(first // 2)]
 
@@ -86,7 +86,7 @@ def split_incompatible(
         bad = ~runnable[owner]
         if not bad.any():
             return Partition(group, forest)
-        # the lowest edge of each group without a device goes
+        # remove the lowest edge of each group without a device
         by_group = np.lexsort((scores[forest], owner))
         by_group = by_group[bad[by_group]]
         _, lowest = np.unique(owner[by_group], return_index=True)
@@ -99,12 +99,12 @@ class GraphStep(NamedTuple):
 
     edges: Tensor  # (2, e) edges of the graph
     tree: Tensor  # (2, k) dominant edges: a forest, whose components are groups
-    group: Tensor  # (n,) group of each node if all of them are kept
+    group: Tensor  # (n,) group of each node if all dominant edges are kept
     shift: Tensor  # (n, hidden) sum of what earlier steps added to the embeddings
 
 
 class States(NamedTuple):
-    """S graphs at steps of an episode, with N padded units each."""
+    """S graphs with N padded units each, at steps of an episode."""
 
     steps: list[GraphStep]
     graph: Tensor  # (S,) index of each state's graph in the batch
@@ -118,13 +118,15 @@ class RolloutGroups:
     """Groups of a rollout, and the embeddings that they are parsed from.
 
     Args:
-        sampling: Whether placements are sampled. If all dominant edges are kept, groups are then
-            parsed with dropout, which varies them.
-        drawn: Placements that were drawn in earlier rollouts.
+        networks: Those of the policy.
+        options: Those of the policy.
+        sampling: Whether placements are sampled. If all dominant edges are kept, dropout then
+            varies the groups.
+        drawn: Number of placements in earlier rollouts.
     """
 
     def __init__(
-        self, networks: Networks, options: HSDAGOptions, sampling: bool, drawn: float = 0.0
+        self, networks: Networks, options: HSDAGOptions, sampling: bool, drawn: float
     ) -> None:
         self.networks, self.options = networks, options
         self.sampling, self.drawn = sampling, drawn
@@ -143,14 +145,12 @@ class RolloutGroups:
         return hash(tuple((p._version, p.data_ptr()) for p in self.networks.parameters()))
 
     def find_states(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> States:
-        """Find the states of these graphs and steps of the episode."""
         if keys in self.states:
             return self.states[keys]
         steps = [self.find_step(graphs, *key) for key in keys]
         rows = graphs.ptr.new_tensor([graphs.ids.index(graph_id) for graph_id, _ in keys])
         mask = graphs.node_mask[rows]
         shifts = [pad(step.shift, (0, 0, 0, mask.shape[1] - len(step.shift))) for step in steps]
-        # a prior of keeping edges, so that about the wanted number of groups remains
         n_groups = self.options.groups
         if self.options.refine:
             n_groups *= 2.0 ** (self.drawn / self.options.refine)
@@ -172,7 +172,7 @@ class RolloutGroups:
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
-        """Find the groups of a graph at a step of the episode, or parse them."""
+        """Find a graph at a step of the episode; parse it up to there if it is new."""
         for at in range(step + 1):
             if (graph_id, at) not in self.steps:
                 earlier = self.steps.get((graph_id, at - 1))
@@ -182,8 +182,8 @@ class RolloutGroups:
     def make_step(self, graphs: GraphBatch, graph_id: int, earlier: GraphStep | None) -> GraphStep:
         """Z <- Z + Z' after an earlier step, then score the edges and parse the groups.
 
-        Deviations: the convolutions do not run again on Z + Z'; dropout acts here, where groups
-        are parsed, and not in the likelihood.
+        Deviations: the convolutions do not run again on Z + Z'; dropout acts here and not in the
+        likelihood.
         """
         row = graphs.ids.index(graph_id)
         nodes, edges = graphs.nodes_of(row), graphs.edges_of(row)
@@ -201,14 +201,14 @@ class RolloutGroups:
         return GraphStep(edges, edges[:, tree], group, shift)
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
-        """(n, hidden) sum of what has been added to embeddings z after an earlier step."""
+        """(n, hidden) sum of what steps up to an earlier one have added to embeddings z."""
         state = self.networks.shift_embeddings(z, earlier.shift)
         group, edges = earlier.group, earlier.edges
         inner = edges[:, group[edges[0]] == group[edges[1]]]
         return state + self.networks.pool_groups(state, group, inner)[group] - z
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once."""
+        """(n, hidden) embeddings Z of the rollout; dropout is sampled once."""
         key = graphs.ids, noisy
         if key not in self.embeddings:
             with torch.set_grad_enabled(self.sampling and not noisy):
@@ -216,8 +216,8 @@ class RolloutGroups:
         z = self.embeddings[key]
         if not torch.is_grad_enabled():
             return z.detach()
-        # The first update continues from the rollout's forward pass, whose activations its backward
-        # pass frees: later ones run the encoder again.
+        # the first update continues from the rollout's forward pass; its backward pass frees the
+        # activations, so later updates run the encoder again
         self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encoder(graphs)
 
@@ -225,15 +225,15 @@ class RolloutGroups:
 def group_nodes(
     graphs: GraphBatch, states: States, which: Sequence[int], trees: Sequence[Tensor]
 ) -> Groups:
-    """Group the units of states, some of them several times, by (2, k) dominant edges of each."""
+    """Group the units of states by the (2, k) kept edges of each; a state may occur repeatedly."""
     chosen = list(which)
     mask, n_slots = states.mask[chosen], states.mask.shape[1]
-    # groups are the components of what is kept; inner edges are all edges within one
+    # groups are the components of the kept edges; inner edges are all edges within a group
     forest = number_over_all(trees, n_slots)
     labels = label_components(forest.cpu().numpy(), mask.numel())
     group = torch.as_tensor(labels, device=mask.device)
     edges = number_over_all([states.steps[state].edges for state in chosen], n_slots)
-    # a group is decided by its first unit, its leader; the others follow
+    # the first unit of a group, its leader, decides for all
     units = torch.arange(len(group), device=group.device)
     first = units.new_full((int(group.max()) + 1,), len(group))
     first.scatter_reduce_(0, group, units, "amin")
@@ -250,5 +250,5 @@ def group_nodes(
 
 
 def number_over_all(edges: Sequence[Tensor], n_slots: int) -> Tensor:
-    """(2, e) edges between the padded units of all partitions, of (2, k) edges in each."""
+    """(2, e) edges between the padded units of all graphs, from (2, k) edges in each."""
     return torch.cat([ends + row * n_slots for row, ends in enumerate(edges)], dim=1)

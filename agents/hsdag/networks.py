@@ -1,6 +1,6 @@
 """HSDAG's networks, in the order of the paper: embeddings, edge scores, groups, devices (2.3, 2.4).
 
-What differs from the paper is said where it happens, and listed in this folder's README.
+Deviations from the paper are marked, and listed in this folder's README.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class HSDAGOptions:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES`` for the encoder.
         hidden: Width of an embedding.
         layers: Number of graph convolutions; 0 ignores the edges.
-        conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
+        conv: A name, or a class such as ``SAGEConv``; see ``agents.common.encoder.Encoder``.
         directed: Whether messages from producers and from consumers have separate weights.
         dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
         depth: Levels of parsing; 0 makes every unit a separate group.
         gate: Whether a group's embedding is gated by the mean score of its inner edges.
-        groups: About how many groups the first placements have. In rollouts a dominant edge is
+        groups: Approximate number of groups in the first placements. In rollouts a dominant edge is
             then kept with a probability that its score raises, see ``SampledGroups``; 0 keeps all
             of them, as published.
-        refine: Placements in which that number doubles; 0 leaves it to the scores.
-        cost_weight: Initial weight of the logarithm of a group's time on a device in the logits,
-            if the observation has costs; 0 leaves the term out.
+        refine: Placements in which the number of groups doubles; 0 leaves it to the scores.
+        cost_weight: Initial weight of the logarithm of a group's time on a device in the logits; 0
+            leaves the term out.
     """
 
     features: tuple[str, ...] = PAPER_FEATURES
@@ -55,10 +55,10 @@ class HSDAGOptions:
 class Groups(NamedTuple):
     """R partitions of N padded units into groups; units are numbered over all partitions."""
 
-    group: Tensor  # (R * N,) group of each unit; padding is alone
+    group: Tensor  # (R * N,) group of each unit; each padding is its own
     inner: Tensor  # (2, k) units at the ends of the edges within groups
     leader: Tensor  # (R, N) which of the N units each follows, the first of its group
-    decides: Tensor  # (R, N) bool, whether a unit is a leader; False for padding
+    decides: Tensor  # (R, N) bool, the units that are leaders; False for padding
     allowed: Tensor | None  # (R, N, D) bool, what all followers of a unit allow; None allows all
 
 
@@ -67,8 +67,10 @@ class Networks(nn.Module):
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
-        hidden, edges = options.hidden, (options.layers, options.conv, options.directed)
-        self.encoder = Encoder(options.features, hidden, *edges, dropout=options.dropout)
+        hidden, layers = options.hidden, options.layers
+        self.encoder = Encoder(
+            options.features, hidden, layers, options.conv, options.directed, options.dropout
+        )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate
         self.placer = make_perceptron(hidden, hidden, n_devices)
@@ -80,7 +82,7 @@ class Networks(nn.Module):
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
         """(..., hidden) Z + Z', normalised.
 
-        Deviation: the paper's sum is not normalised. It would double at each step, and overflow.
+        Deviation: the paper's sum is not, so it doubles at each step and overflows.
         """
         return functional.layer_norm(z + shift, z.shape[-1:])
 
@@ -93,7 +95,7 @@ class Networks(nn.Module):
     def pool_groups(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
         """(n_groups, hidden) embedding of each group, gated by the mean score of its inner edges.
 
-        Deviation: the mean of a group's embeddings, not their sum, so that large groups do not
+        Deviation: the mean of a group's embeddings, not their sum, by which large groups would
         outgrow small ones from step to step.
         """
         n_groups = int(group.max()) + 1

@@ -1,8 +1,7 @@
-"""HSDAG as an SB3 policy: its decisions, from graphs to a distribution of groups and devices.
+"""HSDAG as an SB3 policy: from graphs to a distribution of groups and devices.
 
-In rollouts a dominant edge is kept with a probability that its score raises, where the paper keeps
-all of them: the likelihood of a placement then includes that of its groups, and the gradient of the
-reward reaches the scores.
+In rollouts a dominant edge is kept with a probability that its score raises; the paper keeps all.
+The likelihood of a placement then includes that of its groups, and the scores get a gradient.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from placement_gym.base import check_choice
 from placement_gym.envs import FEATURES
 
 ALL_LEVELS = 64
-"""Levels after which nothing is left to merge: each at least halves the groups that can."""
+"""Levels after which nothing is left to merge, as each at least halves the groups that can."""
 STEPS = 2**20
-"""Steps of an episode, at most; keys of placements are ``graph_id`` times this, plus the step."""
+"""Steps of an episode, at most: keys of placements are ``graph_id * STEPS`` plus the step."""
 OPTIONS = {
     "paper": HSDAGOptions(),
     "rl": HSDAGOptions(
@@ -49,25 +48,29 @@ OPTIONS = {
 
 
 class GroupedDevices(UnitCategorical):
-    """Devices of groups, and the likelihood of both: the groups were drawn, too."""
+    """Devices of groups that were drawn, and the likelihood of both."""
 
     log_keep: Tensor  # (B,) log-likelihood of the groups
     keep_entropy: Tensor  # (B,) entropy of the choice of groups
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) log-probability of (B, N) devices and of their groups."""
         return super().log_prob(actions) + self.log_keep
 
     def entropy(self) -> Tensor:
-        """(B,) entropy of groups, and of devices given the groups that were drawn."""
         return super().entropy() + self.keep_entropy
 
 
 class SampledGroups:
-    """A distribution of groups and of their devices; see ``DeviceDistribution``.
+    """A ``DeviceDistribution`` of groups and of their devices, for B rows of S states.
 
-    Of B rows about S states with (S * N, hidden) embeddings. A memory has the edges that were kept
-    for each placement, whose likelihood is that of these, by (B,) keys of the states.
+    Args:
+        networks: Those of the policy.
+        graphs: The graphs of the states.
+        states: The states.
+        z: (S * N, hidden) embeddings of the states' units.
+        row: (B,) state of each row.
+        keys: (B,) keys of the states in ``memory``.
+        memory: The edges that were kept for each placement, by which its likelihood is computed.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class SampledGroups:
         self.last: tuple[Tensor, GroupedDevices] | None = None
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) sampled devices; or the most likely ones of the most likely groups."""
+        """(B, N) sampled devices, or the most likely ones of the most likely groups."""
         likely = self.logits.detach().sigmoid()[self.row]
         keep = likely > (0.5 if deterministic else torch.rand_like(likely))
         devices = self.place_groups(keep)
@@ -105,7 +108,7 @@ class SampledGroups:
         return actions
 
     def conditioned_on(self, actions: Tensor) -> GroupedDevices:
-        """The likelihood of (B, N) devices and of their groups; unknown ones have single units."""
+        """The likelihood of (B, N) devices and of their groups, single units if unknown."""
         single = torch.zeros_like(self.logits[self.row], dtype=torch.bool)
         keep = self.memory.recall(self.keys, actions, single)
         if self.last is not None and torch.equal(self.last[0], keep):
@@ -113,9 +116,9 @@ class SampledGroups:
         return self.place_groups(keep)
 
     def place_groups(self, keep: Tensor) -> GroupedDevices:
-        """The devices of the groups that (B, N) bool kept edges make."""
+        """The devices of the groups that (B, N) bool kept edges connect."""
         logits, valid = self.logits[self.row], self.valid[self.row]
-        # rows of one state that keep the same edges have the same groups, which are placed once
+        # rows of one state with the same kept edges have the same groups, which are placed once
         groupings = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
         distinct, row = torch.unique(groupings, dim=0, return_inverse=True)
         which, kept = distinct[:, 0], distinct[:, 1:].bool()
@@ -128,7 +131,7 @@ class SampledGroups:
         devices = GroupedDevices(scores, groups.decides, groups.leader, groups.allowed, row)
         if self.mask is not None:
             devices = devices.restricted_to(self.mask)
-        # whether an edge is kept does not depend on the others: log-probabilities add up
+        # edges are kept independently: log-probabilities add up
         likely = logsigmoid(torch.where(keep, logits, -logits))
         devices.log_keep = (likely * valid).sum(dim=1)
         share = logits.sigmoid()
@@ -137,7 +140,6 @@ class SampledGroups:
         return devices
 
     def restricted_to(self, allowed: Tensor) -> SampledGroups:
-        """The distribution with only the devices that a (B, N, D) bool mask allows."""
         part = copy(self)
         part.mask, part.last = allowed, None
         return part
@@ -146,13 +148,11 @@ class SampledGroups:
 class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     """Learns which units to place together, and where (HSDAG, Duan et al. 2024).
 
-    Every preset parses the graph, pools groups and places them, in rollouts and in prediction.
-
     Args:
         args: See ``UnitPolicy``.
         preset: ``"rl"`` or ``"paper"``, a key of ``OPTIONS``.
-        kwargs: Attributes of ``HSDAGOptions`` that override the preset, and what ``UnitPolicy``
-            takes.
+        kwargs: Arguments of ``UnitPolicy``, and attributes of ``HSDAGOptions`` that override the
+            preset.
     """
 
     Options = HSDAGOptions
@@ -167,20 +167,17 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         super().__init__(*args, **{**asdict(OPTIONS[preset]), **kwargs})
 
     def build(self) -> None:
-        """Make the networks."""
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
         self.register_buffer("drawn", torch.zeros(()))
         self.clear_caches()
 
     def clear_caches(self) -> None:
-        """Drop groups and embeddings."""
         drawn = float(self.drawn)
         self.rollout = RolloutGroups(self.networks, self.options, sampling=True, drawn=drawn)
         self.greedy = RolloutGroups(self.networks, self.options, sampling=False, drawn=drawn)
         self.memory = PlacementMemory()
 
     def clear_stale_caches(self) -> None:
-        """Drop groups and embeddings if the weights have changed."""
         if self.rollout.stale:
             self.clear_caches()
 
@@ -191,25 +188,24 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         return outputs
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
-        # 1, 2: the graphs of the observations with the features of their units
+        """See ``UnitPolicy.decide``; comments number the steps of the README."""
+        # 1: the graphs of the observations with the features of their units
         graphs, row_graph = self.graphs.batch(observation)
         # rows of one graph and step share their embeddings and dominant edges
         spaces: Any = self.observation_space
         steps = spaces["step"].read(observation["step"]).flatten()
         distinct, row = torch.unique(torch.stack([row_graph, steps]), dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
-        # 3: embeddings, edge scores and dominant edges, as they are throughout a rollout
+        # 2, 3: embeddings, edge scores and dominant edges, which stay the same in a rollout
         rollout = self.greedy if greedy else self.rollout
         states = rollout.find_states(graphs, keys)
         z = rollout.encode(graphs, states)
         values = None
         if self.networks.critic is not None:
             state = states.mask.nonzero()[:, 0]
-            values = self.networks.critic(scatter(z[states.mask.flatten()], state, reduce="mean"))[
-                row
-            ]
-        # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
+            means = scatter(z[states.mask.flatten()], state, reduce="mean")
+            values = self.networks.critic(means)[row]
+        # 4: one choice of a device for each group; step 5 is that of the algorithm
         if self.options.groups and self.options.depth:
             numbers = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]
             drawn = SampledGroups(self.networks, graphs, states, z, row, numbers, self.memory)

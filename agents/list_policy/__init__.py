@@ -1,4 +1,4 @@
-"""List schedules whose weights a policy chooses: an answer for any graph in a millisecond."""
+"""List schedules whose weights a policy chooses: a placement of any graph in a millisecond."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import numpy as np
 from agents.list_policy.training import BestOfK, best_of_k_advantages, make_trainer
 from agents.search import Search
 from placement_gym.base import check_integer
-from placement_gym.envs import find_semantics
 from placement_gym.problem import assignment_hash
-from placement_gym.problem.costs import parse_schedule
-from placement_gym.schedules import Simulator
 from placement_gym.solvers.list_policy import (
     MANY,
     ONE,
@@ -28,22 +25,21 @@ __all__ = ["BestOfK", "ListPolicyAgent", "best_of_k_advantages", "make_trainer"]
 
 SAMPLES = 100
 LEARNED = 0.75
-"""Share of the schedules whose weights the policy draws; those of the others are random."""
+"""Share of the schedules whose weights the policy draws; the others' are random."""
 COMPARED = 10
-"""Best schedules among which one is looked for that has not been evaluated."""
+"""Best schedules, of which the first new one is evaluated."""
 
 
 class ListPolicyAgent(Search):
     """Places by list schedules whose weights a policy chooses, trained on other problems.
 
-    ``predict`` answers at once, without an evaluation. ``learn`` evaluates placements, each the
-    best of many schedules by the environment's own costs that has not been evaluated; nothing is
-    learned from these.
+    ``predict`` answers at once. Each evaluation of ``learn`` is the best of many schedules, by the
+    environment's own costs, that has not been evaluated; nothing is learned from it.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        policy: Draws schedules for ``learn``: ``"many"`` or ``"one"``, see
+        policy: The policy that draws schedules for ``learn``: ``"many"`` or ``"one"``, see
             ``solvers.list_policy.policy``, or a file.
         first: The policy that answers before ``learn``, with the same choices.
         samples: Schedules for each evaluation.
@@ -63,17 +59,14 @@ class ListPolicyAgent(Search):
         super().__init__(env, seed)
         check_integer("samples", samples, 2)
         self.samples, self.policy = samples, ListPolicy.load(policy)
-        # a measured environment has no semantics; its profile is fitted to serial execution
-        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
-        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
-        self.scheduler = ListScheduler(self.problem, simulator)
+        self.scheduler = ListScheduler(self.problem, self.make_simulator())
         self.statistics = compute_statistics(self.scheduler.view)
         self.tried: set[str] = set()
         action = ListPolicy.load(first).draw(self.statistics, 1, self.rng)
         self.assignment = self.scheduler.find_best(action, self.rng)[0][0].astype(np.int64)
 
     def improve(self, end: int) -> None:
-        """Evaluate the best of many schedules that is new, or the best if none is."""
+        """Evaluate the best new one of many schedules, or the best if none is new."""
         n_learned = int(LEARNED * self.samples)
         drawn = self.policy.draw(self.statistics, n_learned, self.rng)
         others = draw_actions(self.rng, self.samples - n_learned)

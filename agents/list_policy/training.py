@@ -1,4 +1,4 @@
-"""Training of list policies across generated problems, for the best of k samples."""
+"""Training of list policies on generated problems, for the best of k samples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from placement_gym.solvers.list_policy import MOST_SPREAD, N_STATISTICS, N_WEIGH
 
 HIDDEN = 32
 DIGITS = 5
-"""Of the weights of a policy."""
+"""Significant digits of the weights of a policy."""
 WORST = 10.0
-"""Cost of an infeasible schedule, in floors of its problem; no other one counts as more."""
+"""Cost of an infeasible schedule, in floors of its problem, and the maximum of others."""
 
 
 def make_trainer(
@@ -26,7 +26,7 @@ def make_trainer(
     """Make a trainer of list policies in ``DevicePlacementStream-v0``; ``learn`` counts episodes.
 
     Args:
-        seed: Of weights and samples.
+        seed: Seed of weights and samples.
         k: Samples of which the best counts; 1 is the policy gradient for the mean.
         envs: Arguments of ``StreamEnv``.
         settings: Arguments of ``BestOfK`` that override the defaults.
@@ -38,12 +38,11 @@ def make_trainer(
 
 
 def best_of_k_advantages(rewards: FloatArray, k: int) -> FloatArray:
-    """(m, n) advantages of samples under the expected maximum reward of ``k`` of them.
+    """(m, n) advantages of samples for the expected maximum reward of ``k`` of them.
 
-    A sample gains what its reward is above the best of ``k - 1`` others, or nothing; on average
-    over all sets of these. Its advantage is its gain less the mean gain of all samples; for one
-    sample, its reward less the mean of the others' (pass@k policy optimisation, Walder and
-    Karkhanis 2025).
+    The gain of a sample is its reward above the best of ``k - 1`` others, or 0, on average over all
+    sets of these. Its advantage is its gain minus the mean gain of all samples; for ``k = 1``, its
+    reward minus the mean of the others (pass@k policy optimisation, Walder and Karkhanis 2025).
 
     Args:
         rewards: (m, n) rewards of ``n`` samples of each of ``m`` problems.
@@ -57,7 +56,7 @@ def best_of_k_advantages(rewards: FloatArray, k: int) -> FloatArray:
     weights = np.array([comb(j, k - 2) / sets for j in range(n - 1)])
     order = np.argsort(rewards, axis=1, kind="stable")
     ascending = np.take_along_axis(rewards, order, axis=1)
-    # only smaller rewards count, and these have the same ranks among the others
+    # only smaller rewards count, whose ranks are the same among the others
     below = np.cumsum(weights) * ascending[:, 1:] - np.cumsum(weights * ascending[:, :-1], axis=1)
     gains = np.zeros_like(rewards)
     np.put_along_axis(gains, order[:, 1:], below, axis=1)
@@ -69,12 +68,12 @@ class BestOfK:
     """The policy gradient for the best of ``k`` samples, on the problems of a stream.
 
     Args:
-        env: The stream, all of whose problems are made and trained on.
+        env: The stream, whose problems are all made at once.
         k: See ``best_of_k_advantages``.
-        samples: Of each problem in an update.
-        problems: Of an update.
-        learning_rate: Of Adam, which falls to a tenth of it during ``learn``.
-        seed: Of weights and samples.
+        samples: Samples of each problem in an update.
+        problems: Problems of an update.
+        learning_rate: Initial learning rate of Adam, which falls to a tenth during ``learn``.
+        seed: Seed of weights and samples.
 
     Raises:
         UserError: ``k`` is not from 1 to ``samples``.
@@ -109,11 +108,7 @@ class BestOfK:
         self.optimizer = torch.optim.Adam(self.net.parameters(), learning_rate)
 
     def learn(self, total_timesteps: int) -> BestOfK:
-        """Take updates of ``samples`` x ``problems`` episodes, at least as many as asked for.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """Take updates of ``samples`` x ``problems`` episodes, ``total_timesteps`` or more."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         n_updates = -(-total_timesteps // (self.samples * self.n_problems))
         for done in range(n_updates):
@@ -123,7 +118,7 @@ class BestOfK:
         return self
 
     def update(self) -> None:
-        """Sample actions for some problems, and take one step of the policy gradient."""
+        """Take one step of the policy gradient on some problems."""
         chosen = self.rng.choice(len(self.problems), self.n_problems, replace=False)
         means, log_spreads = self.net(self.seen[chosen]).chunk(2, dim=1)
         policy = torch.distributions.Normal(
@@ -149,7 +144,7 @@ class BestOfK:
         return np.log(problem.floor_ms / np.minimum(costs, WORST * problem.floor_ms))
 
     def export(self, about: str = "") -> ListPolicy:
-        """The policy, its numbers rounded."""
+        """The policy, with rounded numbers."""
         layers: list[Any] = [self.net[0], self.net[2]]
         weights = [
             np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])

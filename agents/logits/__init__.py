@@ -1,4 +1,4 @@
-"""Plain REINFORCE on tables of logits: what every learned agent is compared with."""
+"""Plain REINFORCE on a table of logits, the least that a learned agent should beat."""
 
 from __future__ import annotations
 
@@ -37,13 +37,9 @@ class LogitsOptions:
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
-    """A softmax over the devices for each unit, independent of the observation.
+    """A softmax over the devices for each unit of one graph, independent of the observation.
 
-    Takes the options of ``LogitsOptions`` and the arguments of ``UnitPolicy``, but ``critic``, as
-    there is none.
-
-    Raises:
-        ValueError: See ``UnitPolicy``; or observations are of several graphs.
+    Takes the options of ``LogitsOptions`` and the arguments of ``UnitPolicy``; it has no critic.
     """
 
     Options = LogitsOptions
@@ -53,20 +49,14 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         super().__init__(*args, **{**kwargs, "critic": False})
 
     def build(self) -> None:
-        """Make the table, with uniform probabilities or a preference for fast devices."""
         self.logits = nn.Parameter(self.first_logits())
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
-        """See ``GraphPolicy``: first logits are made of times."""
         return True if options.get("cost_weight") else None
 
     def first_logits(self) -> Tensor:
-        """(N, D) logits before learning.
-
-        Raises:
-            UserError: Times are needed, and the policy has none.
-        """
+        """(N, D) logits before learning: uniform, or with a preference for fast devices."""
         if not self.options.cost_weight:
             return torch.zeros(self.n_slots, self.n_devices)
         tables = list((self.table or {}).values())
@@ -79,7 +69,6 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         return -self.options.cost_weight * (times + MIN_COST).log()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
         graph, mask = read_graph_id(observation).flatten(), observation["node_mask"].bool()
         if (graph != graph[0]).any():
             raise UserError("a table of logits holds one graph: use environments of one graph only")

@@ -20,20 +20,20 @@ FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
 def rate(remaining: float) -> float:
-    """The learning rate; it falls linearly. Saved models name this function."""
+    """Learning rate, which falls linearly. Saved models name this function."""
     return LAST_RATE + (FIRST_RATE - LAST_RATE) * remaining
 
 
 def entropy(remaining: float) -> float:
-    """The weight of the entropy; it falls linearly from 1. Saved models name this function."""
+    """Weight of the entropy, which falls linearly from 1. Saved models name this function."""
     return remaining
 
 
 class Placeto(REINFORCE):
     """REINFORCE on one unit per step, which can also predict the devices of all units at once.
 
-    These are the result of an episode that evaluates no placement. It starts with all units on the
-    reference device, or with the best placement of the training if its episodes did.
+    It then plays an episode without evaluations from the reference device, or from the best
+    placement of the training if its episodes started there.
     """
 
     dry_run: DryRun | None = None
@@ -45,10 +45,10 @@ class Placeto(REINFORCE):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[Any, Any]:
-        """The current unit's device; without one, the devices of (N,) or (B, N) units.
+        """The current unit's device; where there is none, the devices of (N,) or (B, N) units.
 
         Raises:
-            UserError: All units are asked for in another graph than that of the training.
+            UserError: All units are to be placed, in another graph than that of the training.
         """
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
@@ -62,12 +62,8 @@ class Placeto(REINFORCE):
         return dry_run.place(self.policy, observation, deterministic), state
 
     def remember_env(self) -> None:
-        """Keep the parts of the environment that predictions need, if there is one.
-
-        These include its best placement so far, if its episodes start from there.
-        """
-        bases = [] if self.env is None else find_bases(self.env)
-        if self.env is None or not bases:
+        """Keep what predictions need of the environment, if there is one."""
+        if self.env is None or not (bases := find_bases(self.env)):
             return
         if self.dry_run is None or self.dry_run.observer.graph_id != bases[0].observer.graph_id:
             self.dry_run = DryRun.from_env(bases[0])
@@ -111,24 +107,24 @@ def make_trainer(
     envs: dict[str, Any] | None = None,
     **settings: Any,
 ) -> REINFORCE:
-    """Make REINFORCE across problems of the split ``train``; ``learn`` draws them.
+    """Make REINFORCE across problems of the split ``train``, which ``learn`` draws.
 
-    A step places one unit, and is compared with the same step of other episodes of its problem. An
-    update sees a part of an episode; the network also fits ``ZeroShot``. Placements beyond a limit
-    are repaired.
+    A step places one unit; its baseline is the mean of the same step of the problem's other
+    episodes. An update reads a part of each episode. Placements beyond a limit are repaired.
+    ``ZeroShot`` takes the policy.
 
     Args:
-        seed: Of weights and problems.
+        seed: Seed of weights and problems.
         problems: Problems of an update.
-        episodes: Episodes of each, at least two.
+        episodes: Episodes of each problem, at least two.
         policy: Options of ``PlacetoPolicy``.
-        envs: Arguments of ``StreamEnv``, as ``make_problem``.
-        settings: Arguments of ``REINFORCE`` that override those of the training.
+        envs: Arguments of ``StreamEnv``, such as ``make_problem``.
+        settings: Arguments of ``REINFORCE`` that override the defaults.
 
     Raises:
         UserError: There are fewer than two episodes.
     """
-    check_integer("episodes", episodes, 2)  # a step is compared with the same one of others
+    check_integer("episodes", episodes, 2)
     stream: dict[str, Any] = {"n_problems": None, **(envs or {})}
     members: list[Any] = [partial(StreamUnitsEnv, k, **stream) for k in range(episodes)]
     defaults = {"n_steps": 32, "batch_size": 512, "gamma": 0.9, "ent_coef": 0.01}

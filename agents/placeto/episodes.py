@@ -1,4 +1,4 @@
-"""Episodes of one unit per step, and how they are played without evaluations."""
+"""Episodes of one unit per step, also without evaluations."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from placement_gym.envs import (
 
 @dataclass(frozen=True, eq=False)
 class DryRun:
-    """Plays episodes of a policy in which no placement is evaluated; it is saved with a model.
+    """Plays episodes of a policy without evaluations. Saved models name this class.
 
     Attributes:
         observer: Makes the observations.
-        start_ms: (n_units,) start of each unit in the schedule of an (n_units,) placement; None
-            where none is known, as measured environments have no schedule.
-        start: (n_units,) placement that episodes start from; None puts all on the reference device.
+        start_ms: Returns the (n_units,) start of each unit by an (n_units,) placement; None in
+            measured environments, which have no schedule.
+        start: (n_units,) placement at the start of episodes; None is the reference device alone.
     """
 
     observer: Observer
@@ -47,7 +47,6 @@ class DryRun:
 
     @classmethod
     def from_env(cls, env: DevicePlacementEnv) -> Self:
-        """Make one of an environment, which is not changed."""
         return cls(env.observer, None if isinstance(env, MeasuredEnv) else env.backend.start_ms)
 
     def place(
@@ -61,7 +60,7 @@ class DryRun:
         return actions
 
     def play(self, policy: Policy, deterministic: bool, episodes: int = 1) -> IntArray:
-        """(episodes, n_units) final devices of episodes that are played side by side."""
+        """(episodes, n_units) final devices of episodes that are played together."""
         problem = self.observer.problem
         start = problem.single(problem.reference_device) if self.start is None else self.start
         placed = np.tile(start, (episodes, 1))
@@ -78,11 +77,11 @@ class DryRun:
 
 
 class StreamUnitsEnv(StreamEnv):
-    """``StreamEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
+    """``StreamEnv`` of one unit per step, with observations and rewards of ``PerUnitEnv``.
 
     Args:
-        member: Number among the successive environments of a vector environment that draw the same
-            problems at the same time: their steps are compared.
+        member: Number of the environment among successive ones of a vector environment that draw
+            the same problems at the same time, so their steps can be compared.
         kwargs: Arguments of ``StreamEnv``.
     """
 
@@ -106,34 +105,31 @@ class StreamUnitsEnv(StreamEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """See ``StreamEnv``; SB3 seeds neighbours with successive numbers."""
+        # SB3 seeds neighbours with successive numbers
         super().reset(seed=None if seed is None else seed - self.member, options=options)
         self.units = self.make_units()
         return self.units.reset()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the current unit; see ``PerUnitEnv``."""
         return self.units.step(action)
 
     def action_masks(self) -> Any:
-        """See ``PerUnitEnv.action_masks``."""
         return self.units.action_masks()
 
 
 class UnitRollouts(Rollouts):
-    """How Placeto steps environments: one unit at a time. Saved models name this class."""
+    """How Placeto steps environments: one unit per step. Saved models name this class."""
 
     settings = ()
 
     def default_steps(self, bases: Sequence[DevicePlacementEnv]) -> int:
-        """See ``Rollouts``: an episode of the largest graph."""
+        """An episode of the largest graph."""
         return max((base.problem.n_units for base in bases), default=1)
 
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
         """The environment of one unit per step, without the graph in observations.
 
-        One that places all units at once is copied into such a form, whose reward is the latency
-        that each step saves.
+        If ``env`` places all units at once, it is a copy that rewards the latency saved by a step.
         """
         if isinstance(env.unwrapped, PerUnitEnv):
             return WithoutGraph(env)
@@ -154,7 +150,7 @@ class UnitRollouts(Rollouts):
 
 
 def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
-    """Copy an environment, its observations without the graph and padded to these sizes."""
+    """Copy an environment; observations have no graph, and are padded to ``sizes``."""
     base = copy(env)
     base.observer = replace(base.observer, observe_graph=False, **sizes)
     base.observation_space = base.observer.space()

@@ -1,6 +1,6 @@
 """Placeto's networks in the order of the paper: inputs, embeddings, summaries, devices (3.2).
 
-``PlacetoPolicy`` says how its inputs change from step to step.
+The inputs here are static; ``policy.make_inputs`` adds those that change from step to step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EPSILON = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Arrays of one graph that stay the same from step to step."""
+    """Static arrays of one graph."""
 
     # (n, S) times on each device, divided by the largest of all, and the work features, each
     # divided by its largest value
@@ -37,19 +37,19 @@ class Structure:
 
     @classmethod
     def from_batch(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
-        """Compute the arrays for one graph; ``devices`` adds those of ``agents.common.devices``."""
+        """Compute the arrays; ``devices`` adds features of ``agents.common.devices``."""
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
         x, cost = graphs.x[nodes], FEATURES["cost"].start
         times, work = x[:, cost : cost + n_devices], x[:, FEATURES["work"]]
-        # The paper divides a column by its maximum. Deviation: the times on all devices are divided
-        # by one number, so that devices can be compared.
+        # The paper divides each column by its maximum. Deviation: times on all devices have one
+        # divisor, so devices can be compared.
         times = times / times.max().clamp(min=EPSILON)
         work = work / work.amax(dim=0).clamp(min=EPSILON)
         static = [times, work]
         if devices:
             static.append(describe_units_on_devices(graphs)[nodes].flatten(1))
-        # one sparse product passes messages in both directions: producers first, then consumers
+        # one sparse product passes messages in both directions
         both = torch.cat([edges.flip(0), edges + n], dim=1)
         ones = torch.ones(both.shape[1], device=both.device)
         size = (2 * n, 2 * n)
@@ -65,7 +65,7 @@ class Structure:
 
 
 def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
-    """(3, n, n) 1 where the column's unit is an ancestor, a descendant or parallel to the row's."""
+    """(3, n, n), see ``Structure.related``."""
     ancestors = np.zeros((n, n), dtype=bool)
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T:
         ancestors[target] |= ancestors[source]
@@ -75,7 +75,7 @@ def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
 
 
 class Perceptrons(nn.Module):
-    """Several perceptrons with one hidden layer, evaluated together on separate inputs."""
+    """Perceptrons with one hidden layer, evaluated together on separate inputs."""
 
     def __init__(self, number: int, width: int, hidden: int, out: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Perceptrons(nn.Module):
 
 
 def init_layers(number: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Make weights and biases of linear layers, initialised as in ``nn.Linear``."""
+    """Make weights and biases of linear layers, initialised like those of ``nn.Linear``."""
     bound = width**-0.5
     weight, bias = torch.empty(number, width, out), torch.empty(number, 1, out)
     return nn.Parameter(weight.uniform_(-bound, bound)), nn.Parameter(bias.uniform_(-bound, bound))
@@ -126,8 +126,8 @@ class Networks(nn.Module):
     """Embeddings, summaries around the current unit, and the policy over devices (3.2).
 
     [e_c, g_P(sum of f_P over ancestors), g_C(sum of f_C over descendants), g_R(sum of f_R over
-    parallel units)] enters a network of widths 16 d and 8 d. The paper has no critic: it is for
-    algorithms that need one.
+    parallel units)] enters a network of widths 16 d and 8 d. The critic, which the paper lacks, is
+    for algorithms that need one.
     """
 
     def __init__(

@@ -35,10 +35,10 @@ class PlacetoOptions:
     Attributes:
         hidden: Width of an embedding in one direction.
         rounds: Number of message rounds.
-        devices: Whether limits, transfers and times on one scale are seen, see
-            ``agents.common.devices``. The paper sees times alone.
-        respect_memory: Whether only devices are chosen that have room for the unit after those
-            that were visited before; limits are read as with ``devices``.
+        devices: Whether the policy reads limits, transfers and times on one scale, see
+            ``agents.common.devices``; the paper's reads times alone.
+        respect_memory: Whether it only chooses devices with room left for the unit; limits are read
+            as with ``devices``.
     """
 
     hidden: int = 8
@@ -50,9 +50,7 @@ class PlacetoOptions:
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
     """Chooses the device of one unit after another, in any graph (Addanki et al. 2019).
 
-    Raises:
-        UserError: There is no such option; or the environment places all units at once, or
-            ``use_sde`` is set.
+    Takes the options of ``PlacetoOptions`` and the arguments of ``GraphPolicy``.
     """
 
     Options = PlacetoOptions
@@ -75,7 +73,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         super().__init__(observation_space, action_space, lr_schedule, **options)
 
     def build(self) -> None:
-        """Make the networks."""
         work, options = FEATURES["work"], self.options
         per_device = 1 + len(COLUMNS) * options.devices
         n_static = per_device * self.n_devices + work.stop - work.start
@@ -85,13 +82,13 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         self.structures: LRUCache[int, Structure] = LRUCache()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``GraphPolicy.decide``: the devices of the current units."""
+        """Decide on the devices of the current units."""
         graphs, row_graph = self.graphs.batch(observation)
         n_rows, device = len(row_graph), row_graph.device
         logits = torch.zeros(n_rows, self.n_devices, device=device)
         values = torch.zeros(n_rows, 1, device=device)
         allowed = torch.ones(n_rows, self.n_devices, dtype=torch.bool, device=device)
-        # graph by graph, as messages and relations are those of one
+        # graph by graph, as each has its own messages and relations
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
                 self.structures[graph_id] = Structure.from_batch(
@@ -121,8 +118,8 @@ def make_inputs(
 ) -> Tensor:
     """(n, B, S + 3 + n_devices) inputs of the units in B states of one graph.
 
-    The static columns; then, as in the paper, 1 if a unit has been visited, 1 if it is the current
-    one, its start time relative to the current unit's divided by the largest of these, and its
+    These are the static columns; then, as in the paper, 1 if the unit has been visited, 1 if it is
+    the current one, its start relative to the current unit's over the largest of these, and its
     device one-hot.
     """
     n, n_states = len(structure.static), len(current)

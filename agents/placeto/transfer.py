@@ -1,4 +1,4 @@
-"""Zero-shot Placeto: trained on some graphs, evaluated on another one."""
+"""Zero-shot Placeto: trained on some graphs, evaluated on another."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ N_STEPS = 64
 
 
 class ZeroShot:
-    """Predicts the final placement of a trained policy's episode, without evaluating any placement.
+    """Predicts the final placement of a trained policy's episode, without evaluations.
 
     Args:
-        policy: A policy trained on environments with the padding of ``env``.
-        env: The environment to predict for, of either kind of step.
+        policy: A policy that was trained on environments with the padding of ``env``.
+        env: The environment to predict for, of all units or of one unit per step.
     """
 
     def __init__(self, policy: PlacetoPolicy, env: gym.Env[Any, Any]) -> None:
@@ -62,22 +62,22 @@ def make(
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
 
-    By PPO, which learns more from each placement than REINFORCE. The result has no ``learn``: on
-    ``env`` itself only its prediction is evaluated. The evaluations of the training do not count
-    against the budget; ``evaluations`` limits those of its steps.
+    PPO trains it, which learns more from each placement than REINFORCE. The result has no
+    ``learn``: on ``env`` only its prediction is evaluated. The training's evaluations do not count
+    towards the budget.
 
     Args:
         env: A simulated environment made by ``gym.make``.
         seed: Seed of all random numbers.
-        train_on: Models to train on; the model of ``env`` must not be among them.
+        train_on: Models to train on, other than that of ``env``.
         evaluations: Maximum number of training steps, each of which evaluates a placement.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
-        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True}``.
+        policy: Arguments of ``PlacetoPolicy``, such as ``{"devices": True}``.
 
     Raises:
-        UserError: No models to train on, or the model of ``env`` is one that it is to be trained
-            on, or has too many units; or ``evaluations`` are fewer than one rollout.
+        UserError: There are no models to train on, the model of ``env`` is among them or a model
+            has too many units; or ``evaluations`` is less than one rollout.
     """
     assert env.spec is not None
     if not train_on:
@@ -98,13 +98,10 @@ def train_policy(
     models: tuple[str, ...], like: str, options: str, evaluations: int, seed: int
 ) -> PlacetoPolicy:
     """Train a policy on these models; ``like`` and ``options`` are JSON, as keys of the cache."""
-    name, kwargs, policy = (
-        "placement_gym:DevicePlacementSim-v0",
-        json.loads(like),
-        json.loads(options),
-    )
+    name, kwargs = "placement_gym:DevicePlacementSim-v0", json.loads(like)
     envs = [PerUnitEnv(placement_env(gym.make(name, model=model, **kwargs))) for model in models]
-    reads_devices, graphs = PlacetoPolicy.reads_devices(policy), dict[int, Any]()
+    policy, graphs = json.loads(options), dict[int, Any]()
+    reads_devices = PlacetoPolicy.reads_devices(policy)
     for env in envs:
         graphs |= env.base.graph_table(reads_devices)
     rollout = N_STEPS * len(envs)

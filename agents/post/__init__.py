@@ -1,4 +1,4 @@
-"""Post: cross-entropy minimisation and proximal policy optimisation of plain logits."""
+"""Post: cross-entropy minimisation and proximal policy optimisation of a table of logits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["Post", "make"]
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 POPULATION_SIZE, ELITE_SHARE = 50, 0.1
-"""Placements per cross-entropy update, and the share whose frequencies are used; hand-tuned."""
+"""Placements of a cross-entropy update, and the share whose frequencies are used. Hand-tuned."""
 UNIFORM_WEIGHTS = (0.1, 0.01)
-"""Weight of the uniform distribution at the beginning and at the end of learning; hand-tuned."""
+"""Weight of the uniform distribution at the beginning and at the end of learning. Hand-tuned."""
 
 
 class Post(REINFORCE):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
-    Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
-    Every ``POPULATION_SIZE`` placements the probabilities are set to the frequencies among the best
-    feasible ones of them, mixed with the uniform distribution; among the best of all if none is
-    feasible. Equal rewards teach nothing: neither update is made from them.
+    After every ``n_steps`` placements of each environment, clipped PPO takes steps on them. After
+    every ``POPULATION_SIZE``, the probabilities are set to the frequencies among the best feasible
+    ones, or among the best of all if none is feasible, mixed with the uniform distribution. Neither
+    update is made if all rewards are equal.
 
     Args:
         policy: ``"LogitsPolicy"``.
@@ -40,9 +40,9 @@ class Post(REINFORCE):
         variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
-        n_steps: Placements of each environment per PPO update, which times the number of
-            environments is a divisor of ``POPULATION_SIZE``.
-        settings: Further arguments of ``REINFORCE``, but those that are ``unused``.
+        n_steps: Placements of each environment per PPO update; times the number of environments, a
+            divisor of ``POPULATION_SIZE``.
+        settings: Other arguments of ``REINFORCE``, except those that are ``unused``.
 
     Raises:
         UserError: An argument is unused or out of range.
@@ -87,12 +87,10 @@ class Post(REINFORCE):
             )
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See ``REINFORCE``; what the former environment evaluated is forgotten."""
         super().set_env(env, force_reset)
         self.forget_population()
 
     def forget_population(self) -> None:
-        """Begin with an empty population."""
         self.actions: list[IntArray] = []
         self.rewards: list[float] = []
         self.feasible: list[bool] = []
@@ -102,13 +100,13 @@ class Post(REINFORCE):
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         buffer = self.rollout_buffer
-        if self.num_timesteps <= buffer.rewards.size:  # a training that begins has no population
+        if self.num_timesteps <= buffer.rewards.size:  # a new training has no population
             self.forget_population()
         self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
         self.rewards += buffer.rewards.T.ravel().tolist()
         self.feasible += np.stack(self.keeper.feasible).T.ravel().tolist()
         buffer.returns = buffer.rewards.copy()
-        # Algorithm 1: every K samples PPO steps on them, every N samples the cross-entropy step
+        # Algorithm 1: PPO steps after every K samples, a cross-entropy step after every N
         if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
@@ -126,7 +124,7 @@ class Post(REINFORCE):
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
-            # added: neither the abstract nor Algorithm 1 says how rewards become advantages
+            # chosen here: neither the abstract nor Algorithm 1 says how rewards become advantages
             advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
             ratio = (log_prob - batch.old_log_prob).exp()
             clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
@@ -139,11 +137,10 @@ class Post(REINFORCE):
     @torch.no_grad()
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
-        # the elite fraction of the last N
         n_elite = max(round(ELITE_SHARE * len(self.rewards)), 1)
         scored = list(zip(self.rewards, self.actions, strict=True))
         fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
-        # added: where nothing fits, the best are those that exceed limits by the fewest bytes
+        # chosen here: where nothing fits, the best are those that exceed limits by the fewest bytes
         ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
         frequency = self.count_devices([actions for _, actions in ranked[:n_elite]])
         first, last = UNIFORM_WEIGHTS
@@ -174,8 +171,4 @@ PAPER = Preset(
 """``numbers.csv`` has the sources of the numbers."""
 PRESETS = {"rl": replace(PAPER, policy=LogitsOptions(cost_weight=2.0)), "paper": PAPER}
 make = LearnedAgent(LogitsPolicy, PRESETS, Post)
-"""Makes Post; see ``agents.common.make.LearnedAgent``.
-
-``preset="rl"``, the default, begins with a preference for fast devices, ``"paper"`` with equal
-probabilities.
-"""
+"""Makes Post; see ``agents.common.make.LearnedAgent``."""

@@ -1,4 +1,4 @@
-"""RNN placers: a sequence-to-sequence policy, and its hierarchical variant."""
+"""RNN placers: a sequence-to-sequence policy and its hierarchical variant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HDPPolicy", "RNNOptions", "RNNPolicy", "make", "make_hierarchical"]
 
 
 def entropy(remaining: float) -> float:
-    """The weight of the entropy; it falls linearly. Saved models name this function."""
+    """Weight of the entropy, which falls linearly. Saved models name this function."""
     return 0.002 + 0.048 * remaining
 
 

@@ -1,4 +1,4 @@
-"""Groups of units, as the hierarchical placer draws and places them."""
+"""Groups of units, which the hierarchical placer draws and places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.common import GraphBatch, PlacementMemory, UnitCategorical, intersec
 from agents.rnn.networks import AutoregressiveDevices
 
 VOTES = 31
-"""Groupings that are sampled for a prediction, which takes the majority."""
+"""Groupings that are sampled for a prediction by majority."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class UnitGroups:
     is_group: Tensor  # (B, M) bool, False for padding
 
     def mean(self, values: Tensor) -> Tensor:
-        """(B, M, F) means over groups of (B, N, F) values, zero where padded."""
+        """(B, M, F) means over groups of (B, N, F) values, zero for padding."""
         index, mask = self.group[..., None].expand_as(values), self.mask.to(values.dtype)
         zeros = values.new_zeros(*self.is_group.shape, values.shape[2])
         total = zeros.scatter_add(1, index, values * mask[..., None])
@@ -32,17 +32,17 @@ class UnitGroups:
         return total / count.clamp(min=1.0)[..., None]
 
     def share_allowed(self, allowed: Tensor) -> Tensor:
-        """(B, M, D) bool, the devices that all units of a group allow, of (B, N, D)."""
+        """(B, M, D) bool, the devices that all units of a group allow in a (B, N, D) mask."""
         allowed = allowed | ~self.mask[..., None]
         return intersect_followers(allowed, self.group, self.is_group.shape[1])
 
     def spread(self, devices: Tensor) -> Tensor:
-        """(B, N) device of each unit, of (B, M) devices; 0 for padding."""
+        """(B, N) device of each unit from (B, M) devices of groups; 0 for padding."""
         return devices.gather(1, self.group) * self.mask
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> UnitGroups:
-    """Order (B, N) groups of units by their first ones; ``mask``: (B, N) bool, False for padding.
+    """Order (B, N) groups by their first units; ``mask`` is (B, N) bool, False for padding.
 
     Deviation: the paper orders them by their numbers.
     """
@@ -66,7 +66,7 @@ def describe_groups(
         units: (G, N, F) features of padded units, zero for padding.
         graphs: The G graphs.
         row: (B,) graph of each row.
-        groups: Of the B rows.
+        groups: The groups of the B rows.
         width: Maximum number of groups.
     """
     group, (n_rows, n_groups) = groups.group, groups.is_group.shape
@@ -85,7 +85,7 @@ def describe_groups(
 
 @dataclass(frozen=True, eq=False)
 class GroupedDevices:
-    """Groups are sampled first, then their devices one after another."""
+    """A ``DeviceDistribution`` that draws groups, then their devices one after another."""
 
     grouper: UnitCategorical  # of the groups
     place_groups: Callable[[UnitGroups], AutoregressiveDevices]  # of the devices of groups
@@ -95,7 +95,6 @@ class GroupedDevices:
     allowed: Tensor | None = None  # (B, N, D) bool, allowed devices of each unit; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) devices, 0 for padding; deterministic ones are chosen by ``vote``."""
         if deterministic:
             return self.vote()
         groups = self.grouper.sample()
@@ -106,8 +105,8 @@ class GroupedDevices:
     def vote(self) -> Tensor:
         """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
 
-        Added here: the most likely group of each unit would make a grouping that is hardly
-        ever sampled.
+        Not of the paper: the most likely groups of all units make a grouping that is hardly ever
+        sampled.
         """
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -121,7 +120,7 @@ class GroupedDevices:
         return units.spread(self.group_distribution(units).get_actions(greedy))
 
     def conditioned_on(self, actions: Tensor) -> JointLikelihood:
-        """The likelihood of (B, N) devices together with the groups they were sampled with."""
+        """The likelihood of (B, N) devices and of the groups with which they were sampled."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
         units = order_groups(groups, self.mask)
         group_devices = torch.zeros_like(units.is_group, dtype=torch.int64)
@@ -130,21 +129,20 @@ class GroupedDevices:
         return JointLikelihood(self.grouper, groups, devices, group_devices)
 
     def group_distribution(self, groups: UnitGroups) -> AutoregressiveDevices:
-        """The distribution of the devices of (B, M) groups: those that all of their units allow."""
+        """The distribution of the devices of groups, within those that all their units allow."""
         distribution = self.place_groups(groups)
         if self.allowed is None:
             return distribution
         return distribution.restricted_to(groups.share_allowed(self.allowed))
 
     def restricted_to(self, allowed: Tensor) -> GroupedDevices:
-        """The distribution with only the devices that a (B, N, D) bool mask allows."""
         both = allowed if self.allowed is None else allowed & self.allowed
         return replace(self, allowed=both)
 
 
 @dataclass(frozen=True, eq=False)
 class JointLikelihood:
-    """The joint likelihood of groups and their devices."""
+    """The likelihood of groups and their devices."""
 
     grouper: UnitCategorical
     groups: Tensor  # (B, N) group of each unit
@@ -152,9 +150,7 @@ class JointLikelihood:
     group_devices: Tensor  # (B, M) device of each group
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) joint log-probability."""
         return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.group_devices)
 
     def entropy(self) -> Tensor:
-        """(B,) sum of both entropies."""
         return self.grouper.entropy() + self.devices.entropy()

@@ -26,6 +26,8 @@ from agents.common import (
 )
 
 PAPER_FEATURES = ("type", "shape")
+PREFERENCE_HIDDEN = 32
+"""Width of the hidden layer of ``DevicePreferences``."""
 State = tuple[Tensor, Tensor]
 
 
@@ -41,11 +43,11 @@ class RNNOptions:
         decoder: Width of the decoder's LSTM.
         attention: Width of queries and keys.
         segment: Units per attention window; see ``Seq2Seq``.
-        devices: Whether times, limits and transfers of devices are seen, and logits begin with a
-            preference for faster ones, see ``agents.common.devices``.
+        devices: Whether the policy reads times, limits and transfers of devices, and initially
+            prefers faster ones; see ``agents.common.devices``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
-        respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit after
-            those before it; limits are read as with ``devices``.
+        respect_memory: Whether ``RNNPolicy`` only chooses devices with room left for the unit;
+            limits are read as with ``devices``.
     """
 
     features: Sequence[str] = PAPER_FEATURES
@@ -61,10 +63,8 @@ class RNNOptions:
 class UnitFeatures(nn.Module):
     """Features of units, of their producers and of their consumers (Mirhoseini et al. 2017, 3.2).
 
-    Deviation: the paper identifies neighbours by node numbers, which ties weights to one graph;
-    here a unit reads the mean features of its producers and of its consumers.
-
-    Of 0 or more devices it reads times, limits and transfers, see ``agents.common.devices``.
+    With ``n_devices`` also times, limits and transfers, see ``agents.common.devices``. Deviation:
+    mean features of neighbours, not their node numbers, which tie the weights to one graph.
     """
 
     columns: Tensor
@@ -88,14 +88,14 @@ class UnitFeatures(nn.Module):
 
 
 class Sequences(NamedTuple):
-    """A sequence of places for each of B rows, or consecutive places of it: the decoder's input."""
+    """The decoder's input: a sequence of places, units or groups, for each of B rows."""
 
     encoding: Tensor  # (B, M, 2 * hidden) of each place
     mask: Tensor  # (B, M) bool, False for padding, which comes last
     prior: Tensor | None  # (B, M, D) logits that are added; None adds nothing
 
     def cut(self, begin: int, length: int) -> Sequences:
-        """The places from one on."""
+        """Some consecutive places."""
         parts = (one if one is None else one[:, begin : begin + length] for one in self)
         return Sequences._make(parts)
 
@@ -105,8 +105,8 @@ class Seq2Seq(nn.Module):
 
     A bidirectional LSTM encodes the sequence. At each place the decoder's LSTM reads the encoded
     place and the device chosen before, attends additively, and a softmax gives the probabilities.
-    Attention covers ``segment`` places; the decoder's state is carried from segment to segment. For
-    long sequences gradient checkpointing keeps the activations of one segment; gradients are exact.
+    Attention covers a segment of places; the decoder's state is carried from segment to segment.
+    Gradients of long sequences are computed one segment at a time.
     """
 
     def __init__(self, width: int, n_devices: int, options: RNNOptions) -> None:
@@ -132,11 +132,12 @@ class Seq2Seq(nn.Module):
 
     def compute_logits(self, sequences: Sequences, devices: Tensor) -> Tensor:
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
-        first = torch.full_like(devices[:, :1], self.n_devices)
-        before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
+        # keep the activations of one segment; gradients are exact
         decode: Any = self.decode_segment
         if devices.shape[1] > self.segment and torch.is_grad_enabled():
             decode = partial(checkpoint, decode, use_reentrant=False)
+        first = torch.full_like(devices[:, :1], self.n_devices)
+        before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
         state, parts = self.begin(len(devices)), []
         for number, fed in enumerate(before.split(self.segment, dim=1)):
             segment = sequences.cut(number * self.segment, self.segment)
@@ -157,8 +158,8 @@ class Seq2Seq(nn.Module):
         Args:
             sequences: Those of the B rows.
             allowed: (B, M, D) bool, devices that may be chosen; None allows all.
-            greedy: Whether the most likely devices are chosen instead of sampled ones.
-            memory: Restricts devices to those with room for the place; None does not.
+            greedy: Whether the most likely devices are chosen, not sampled ones.
+            memory: Restricts the choice to devices with room for the place; None does not.
         """
         n_rows, n_places = sequences.mask.shape
         h, c = (part[0] for part in self.begin(n_rows))
@@ -175,10 +176,9 @@ class Seq2Seq(nn.Module):
                 logits = self.attend(h[:, None], keys, segment)[:, 0]
                 if sequences.prior is not None:
                     logits = logits + sequences.prior[:, place]
-                # deviation: devices that do not support the place are not chosen
+                # deviations: only devices that support the place and have room left are chosen
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
-                # nor, unlike in the paper, those that have no room left
                 if memory is not None:
                     logits = logits.masked_fill(~memory.mask(place, used), FORBIDDEN)
                 if greedy:
@@ -213,7 +213,7 @@ class Seq2Seq(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class AutoregressiveDevices:
-    """Devices of a sequence, each conditioned on those before it."""
+    """A ``DeviceDistribution`` of a sequence: each device is conditioned on those before it."""
 
     network: Seq2Seq
     sequences: Sequences
@@ -221,39 +221,37 @@ class AutoregressiveDevices:
     memory: FreeMemory | None = None  # allows devices with room for each place; None allows all
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, M) devices, 0 for padding."""
-        where = self.allowed, deterministic, self.memory
-        return self.network.choose_devices(self.sequences, *where) * self.sequences.mask
+        devices = self.network.choose_devices(
+            self.sequences, self.allowed, deterministic, self.memory
+        )
+        return devices * self.sequences.mask
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
-        """The distribution of each device, conditioned on the (B, M) devices before it."""
         logits, allowed = self.network.compute_logits(self.sequences, actions), self.allowed
         if self.memory is not None:
-            # what was chosen had room when it was drawn
+            # chosen devices had room when they were drawn
             chosen = one_hot(actions.long(), self.network.n_devices).bool()
             roomy = self.memory.masks(actions) | chosen
             allowed = roomy if allowed is None else roomy & allowed
         return UnitCategorical(logits, self.sequences.mask, None, allowed)
 
     def restricted_to(self, allowed: Tensor) -> AutoregressiveDevices:
-        """The distribution with only the devices that a (B, M, D) bool mask allows."""
         both = allowed if self.allowed is None else allowed & self.allowed
         return replace(self, allowed=both)
 
 
 class DevicePreferences(nn.Module):
-    """Preferences of units for devices, with weights for any numbers of both.
+    """Logits of units on devices, with weights for any numbers of both.
 
-    Initially it prefers fast devices, by ``cost_weight`` times the logarithm of the times.
+    They begin as ``-cost_weight`` times the logarithms of times.
     """
 
-    def __init__(self, cost_weight: float, hidden: int = 32) -> None:
+    def __init__(self, cost_weight: float) -> None:
         super().__init__()
         self.cost_weight = nn.Parameter(torch.tensor(float(cost_weight)))
-        out = nn.Linear(hidden, 1, bias=False)
-        # Zero, so that the initial policy is the preference for fast devices alone.
+        out = nn.Linear(PREFERENCE_HIDDEN, 1, bias=False)
         nn.init.zeros_(out.weight)
-        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
+        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), PREFERENCE_HIDDEN), nn.Tanh(), out)
 
     def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
         """(..., D) logits of features (..., D, F) and times (..., D)."""

@@ -1,4 +1,4 @@
-"""The RNN placer, and the hierarchical placer, as SB3 policies."""
+"""The RNN placer and the hierarchical placer as SB3 policies."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from agents.rnn.networks import (
 )
 
 CRITIC_HIDDEN = 128
-GROUPS_PER_DEVICE = 20
-MAX_GROUPS = 256
+GROUPS_PER_DEVICE, MAX_GROUPS = 20, 256
 HIDDEN = 64
 """Width of the grouper's hidden layer."""
 
@@ -41,16 +40,12 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
     """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
 
     Takes the options of ``RNNOptions`` and the arguments of ``UnitPolicy``.
-
-    Raises:
-        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     Options = RNNOptions
     options: RNNOptions
 
     def build(self) -> None:
-        """Make the networks."""
         options = self.options
         self.units = UnitFeatures(options.features, self.n_devices * options.devices)
         self.preferences = DevicePreferences(options.cost_weight) if options.devices else None
@@ -59,11 +54,10 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         self.network = Seq2Seq(self.build_places(), self.n_devices, options)
 
     def build_places(self) -> int:
-        """Make what describes the places of a sequence, the units, and return its width."""
+        """Make networks that describe the places of a sequence, and return the width of a place."""
         return self.units.width
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         units: Tensor = self.units(graphs)
         prior: Tensor | None = None
@@ -79,13 +73,13 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
     def place(
         self, units: Tensor, graphs: GraphBatch, row: Tensor, prior: Tensor | None
     ) -> DeviceDistribution:
-        """The distribution of the devices of B rows, each about one of G graphs.
+        """The distribution of the devices of B rows, each of one of G graphs.
 
         Args:
             units: (G, N, width) unit features.
             graphs: The G graphs.
             row: (B,) graph of each row.
-            prior: (B, N, D) preferences of units for devices; None if devices are not seen.
+            prior: (B, N, D) preferences of units for devices; None if devices are not read.
         """
         allowed, mask = graphs.allowed_slots, graphs.node_mask
         memory = FreeMemory.from_batch(graphs, row) if self.options.respect_memory else None
@@ -97,27 +91,25 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 class HDPPolicy(RNNPolicy):
     """A learned grouper, then the sequence-to-sequence placer on groups (Mirhoseini et al. 2018).
 
-    The policy gradient covers both choices. A placement's groups are those it was sampled with, see
-    ``PlacementMemory``. Deviation: a group is described by the sum of the inputs of ``RNNPolicy``
-    for its units, neighbours included, and by its edges; in the paper, by type counts, shapes and
-    edges. Takes the arguments of ``RNNPolicy``.
+    The policy gradient covers both choices. The groups of a placement are those with which it was
+    sampled, see ``PlacementMemory``. Deviation: a group is described by the sum of its units'
+    inputs in ``RNNPolicy``, neighbours included, and by its edges; in the paper, by type counts,
+    shapes and edges. Takes the arguments of ``RNNPolicy``.
     """
 
     def build_places(self) -> int:
-        """Make the grouper, and return the width of what describes a group."""
         self.n_groups = min(MAX_GROUPS, GROUPS_PER_DEVICE * self.n_devices)
         width = self.units.width
-        self.grouper = nn.Sequential(
-            nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, self.n_groups)
-        )
+        hidden = nn.Linear(width, HIDDEN)
+        self.grouper = nn.Sequential(hidden, nn.ReLU(), nn.Linear(HIDDEN, self.n_groups))
         self.clear_caches()
         return width + 2 * self.n_groups
 
     def clear_caches(self) -> None:
-        """Drop the groups of sampled placements; a new rollout begins."""
         self.memory = PlacementMemory()
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        # a prediction leaves the groups of the rollout unchanged
         memory, self.memory = self.memory, PlacementMemory()
         actions = super()._predict(observation, deterministic)
         self.memory = memory
@@ -126,15 +118,12 @@ class HDPPolicy(RNNPolicy):
     def place(
         self, units: Tensor, graphs: GraphBatch, row: Tensor, prior: Tensor | None
     ) -> DeviceDistribution:
-        """See ``RNNPolicy.place``."""
-
         def place_groups(groups: UnitGroups) -> AutoregressiveDevices:
             described = describe_groups(units, graphs, row, groups, self.n_groups)
             of_groups = None if prior is None else groups.mean(prior)
             encoding = self.network.encode(described, groups.is_group)
-            return AutoregressiveDevices(
-                self.network, Sequences(encoding, groups.is_group, of_groups)
-            )
+            sequences = Sequences(encoding, groups.is_group, of_groups)
+            return AutoregressiveDevices(self.network, sequences)
 
         allowed, mask = graphs.allowed_slots, graphs.node_mask
         return GroupedDevices(

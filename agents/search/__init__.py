@@ -1,4 +1,4 @@
-"""Search without a network: search, hill climbing, annealing."""
+"""Searches without a network: hill climbing, annealing and ``solvers.search``."""
 
 import lazy_loader
 

@@ -14,7 +14,7 @@ from placement_gym.base import IntArray, parse_count
 from placement_gym.problem import assignment_hash, random_blocks
 
 MAX_ATTEMPTS = 5
-"""Rounds of moves in search of new ones. Hand-tuned: then repeats are evaluated after all."""
+"""Rounds in which moves are drawn to find new ones; then repeats are evaluated. Hand-tuned."""
 TEMPERATURE = (0.01, 0.0005)
 """Initial and final temperature, in log speed-up. Hand-tuned."""
 N_KICKS = 3
@@ -24,24 +24,19 @@ N_KICKS = 3
 class Annealing(Search):
     """Simulated annealing: accepts slower placements with a probability that falls over time.
 
-    Where an environment has priority or fusion among its decisions, moves change these, too.
-
-    Each batch has new moves from the current placement, and the first acceptable one is accepted.
-    After ``patience`` evaluations without a new best placement, the search continues from a copy of
-    the best one after ``N_KICKS`` random moves.
+    A batch has new moves from the current placement, of which the first acceptable one is accepted;
+    moves also change priority and fusion if the environment has these decisions. After ``patience``
+    evaluations without a new best placement, the search continues ``N_KICKS`` random moves away
+    from the best one.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        start: See ``propose_starts``. The fastest of these placements is the first current one.
+        start: See ``propose_starts``. The search begins at the fastest of these placements.
         horizon: Evaluations over which the temperature falls; None takes those of the first learn.
         temperature: Initial and final temperature, in log speed-up.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
-
-    Raises:
-        UserError: The start is unknown.
-        PlacementMismatchError: The placement is of another model or other devices.
     """
 
     joint = True
@@ -70,7 +65,6 @@ class Annealing(Search):
         self.record_speedup, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
-        """Evaluate ``total_timesteps`` more placements; see ``Search.learn``."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         self.horizon = self.horizon or total_timesteps
         return super().learn(total_timesteps)
@@ -82,9 +76,8 @@ class Annealing(Search):
             self.current, self.speedup = placements[speedups.argmax()], float(speedups.max())
             return
         placements, speedups = self.evaluate(self.propose(min(self.batch, end - self.evaluations)))
-        # A batch costs a simulated environment little more than one placement. Of several
-        # acceptable moves the first is taken, as in sequential annealing; the rest of the batch is
-        # lost.
+        # The first acceptable move is taken, as in sequential annealing, and the rest of the batch
+        # is lost: simulating a batch takes little longer than simulating one placement.
         for candidate, speedup in zip(placements, speedups, strict=True):
             if self.accepts(float(speedup)):
                 self.current, self.speedup = candidate, float(speedup)
@@ -105,8 +98,8 @@ class Annealing(Search):
         return np.stack(list(moves.values())) if moves else self.moves.propose(self.current, k)
 
     def accepts(self, speedup: float) -> bool:
-        """Decide if the search continues from a placement with this speed-up."""
-        # Metropolis on log speed-ups, so that one temperature fits fast and slow models.
+        """Decide whether the search continues from a placement with this speed-up."""
+        # Metropolis on log speed-ups, so one temperature fits fast and slow models.
         loss, temperature = np.log(self.speedup / speedup), self.find_temperature()
         return bool(
             loss <= 0 or (temperature > 0 and self.rng.random() < np.exp(-loss / temperature))
@@ -118,13 +111,13 @@ class Annealing(Search):
             self.record_speedup, self.record_at = self.best_speedup, self.evaluations
         elif self.evaluations - self.record_at >= self.patience:
             self.record_at = self.evaluations
-            # With an infeasible speed-up, any move from the changed copy is accepted.
+            # from an infeasible speed-up, any move is accepted
             self.current, self.speedup = self.assignment, INFEASIBLE_SPEEDUP
             for _ in range(N_KICKS):
                 self.current = self.moves.change(self.current, 1)[0]
 
     def find_temperature(self) -> float:
-        """The current temperature; it falls exponentially."""
+        """The current temperature, which falls exponentially."""
         start, final = self.temperature
         if not start:
             return 0.0
@@ -139,7 +132,7 @@ def hill_climb(
     batch: int = 2,
     patience: int = 300,
 ) -> Annealing:
-    """Make annealing that never accepts a slower placement, restarts aside.
+    """Make annealing that never accepts a slower placement, except at restarts.
 
     Args:
         env: As for ``Search``.
@@ -147,9 +140,5 @@ def hill_climb(
         start: See ``propose_starts``.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
-
-    Raises:
-        UserError: The start is unknown.
-        PlacementMismatchError: The placement is of another model or other devices.
     """
     return Annealing(env, seed, start, None, (0.0, 0.0), batch, patience)

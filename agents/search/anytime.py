@@ -1,4 +1,4 @@
-"""The search of ``solvers.search`` as an agent, which evaluates its proposals."""
+"""``solvers.search`` as an agent, which evaluates its proposals."""
 
 from __future__ import annotations
 
@@ -13,29 +13,27 @@ from agents.search.search import Search
 from placement_gym.base import IntArray, check_not_negative, now_s, parse_count
 from placement_gym.envs import find_semantics
 from placement_gym.problem import assignment_hash
-from placement_gym.problem.costs import parse_schedule
-from placement_gym.schedules import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 
 N_TRUSTED = 20
-"""Measured evaluations of proposals by the profile before moves are measured as well. Hand-tuned.
-"""
+"""Measured evaluations before moves are measured as well as proposals. Hand-tuned."""
 MAX_ATTEMPTS = 20
-"""Moves that are drawn to find a new one. Hand-tuned; around a local optimum most are old."""
+"""Moves that are drawn to find a new one. Hand-tuned: around a local optimum most are old."""
 
 
 class SearchAgent(Search):
     """Evaluates the proposals of ``AnytimeSearch`` under the environment's own schedule and costs.
 
-    Where latencies are measured, the costs are a profile with errors: after the first evaluations,
-    every second one is a move from the fastest measured placement. No placement is evaluated twice,
-    so ``learn`` may end early on a small problem. Calling it again continues the search.
+    Where latencies are measured, the costs are a profile with errors, so after ``N_TRUSTED``
+    evaluations every second one is a move from the fastest measured placement. No placement is
+    evaluated twice: on a small problem ``learn`` may end early. Calling it again continues the
+    search.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        seconds: ``learn`` ends after this wall time, without the compilation of kernels; None: no
-            limit.
+        seconds: ``learn`` ends after this wall time, without the compilation of kernels; None:
+            no limit.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seed: int, seconds: float | None = None) -> None:
@@ -43,27 +41,19 @@ class SearchAgent(Search):
         if seconds is not None:
             check_not_negative("seconds", seconds)
         self.seconds = seconds
-        simulated = find_semantics(self.base)
-        # A measured environment has no semantics; a profile is fitted to serial execution.
-        semantics = simulated or parse_schedule("serial", self.base.objective)
-        simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
-        self.search = AnytimeSearch(self.problem, simulator, self.rng)
+        self.search = AnytimeSearch(self.problem, self.make_simulator(), self.rng)
         self.proposals: Iterator[IntArray] | None = None
-        # Where proposals are scored exactly, moves would only repeat the search's own.
-        self.moves = None if simulated else Moves(self.base, self.rng)
+        # where latencies are simulated, moves would only repeat the search's own
+        self.moves = None if find_semantics(self.base) else Moves(self.base, self.rng)
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time.
-
-        Raises:
-            UserError: ``total_timesteps`` is not a whole number.
-        """
+        """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         limit = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else now_s() + self.seconds
-        # A time limit is part of the search: each call with one starts it again, from the best
-        # placements so far.
+        # a time limit is part of the search: each call with one restarts it from the best
+        # placements so far
         if self.proposals is None or self.seconds is not None:
             self.proposals = self.search.propose(end)
         while self.evaluations < limit and now_s() < end:
@@ -84,7 +74,7 @@ class SearchAgent(Search):
         return self.move() if placement is None else placement
 
     def move(self) -> IntArray | None:
-        """A new placement, a move away from the fastest one so far; None if none is found."""
+        """A new placement, one move from the fastest one; None if none is found."""
         if self.moves is None:
             return None
         for _ in range(MAX_ATTEMPTS):

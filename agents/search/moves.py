@@ -1,8 +1,8 @@
-"""Moves: changes of a placement that keep neighbouring units together, and of further decisions.
+"""Moves: changes of a placement, priority or fusion.
 
-The transfers of a single unit cost more than a better device saves: most moves take a run of the
-topological order, or units that are connected in the graph. Where the environment repairs
-placements, the moved units keep their device, and others leave it if it is full.
+Most moves take a run of the topological order, or connected units: the transfers of a single unit
+cost more than a better device saves. If the environment repairs placements, moved units keep their
+device, and others leave it if it is full.
 """
 
 from __future__ import annotations
@@ -17,26 +17,21 @@ from placement_gym.problem import LEVELS
 from placement_gym.solvers.search import RandomMoves
 
 SCREENED_SHARE = 0.9
-"""Share of moves that are selected by price. Hand-tuned; the rest is random, as prices can be
-wrong."""
+"""Share of moves that are selected by price. Hand-tuned: the rest is random, as prices may err."""
 PLACEMENT_SHARE = 0.5
-"""Share of moves that change the placement. Hand-tuned; further decisions share the rest."""
+"""Share of moves that change the placement. Hand-tuned: further decisions share the rest."""
 
 
 class Moves:
     """Proposes changes of a row of decisions, see ``solvers.search.RandomMoves``.
 
     Of every ``screen`` random moves, it proposes the one whose repaired result has the lowest sum
-    of times and transfers. That is not the latency where devices work at the same time, but it
-    rejects clearly bad moves; infeasible ones are rejected where placements are not repaired.
-    Without any costs, every random move is proposed.
+    of times and transfers. That is not the latency if devices work at the same time, but it rejects
+    clearly bad moves, and infeasible ones where placements are not repaired. Without costs, every
+    random move is proposed.
 
-    Where the environment has these decisions, other moves set a run of levels to one level, or all
-    bits of a run of edges. The length of a run is at most the whole, and its logarithm is uniform.
-
-    ``solvers.search`` frees memory by random units, in microseconds; a repair selects better ones,
-    which is worth its time where a move costs an evaluation: .90 of best known after 500 against
-    .86 (hill climbing, seven validation problems with little memory).
+    If the environment has these decisions, other moves set a run of levels to one level, or all
+    bits of a run of edges.
     """
 
     def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int = 10) -> None:
@@ -66,7 +61,7 @@ class Moves:
     def price(self, candidates: IntArray, assignment: IntArray) -> FloatArray:
         """(k,) prices in ms; infinite for unchanged and for infeasible placements."""
         price = self.env.repair_prices.total_ms(candidates)
-        # A repair may undo a move entirely.
+        # a repair may undo a move
         price[(candidates == assignment).all(axis=1)] = np.inf
         if not self.env.repair and self.env.backend.limits_weights:
             errors = [bool(self.env.backend.infeasibility(candidate)) for candidate in candidates]
@@ -91,7 +86,7 @@ class Moves:
         moves_units = self.rng.random(k) < PLACEMENT_SHARE
         if moves_units.any():
             rows[moves_units, :units] = place(row[:units], int(moves_units.sum()))
-        # Whole runs get one level, or one bit: neighbours start, and are fused, together.
+        # neighbours start together, or are fused together
         for i in np.flatnonzero(~moves_units):
             of_edges = bits > 0 and (not levels or self.rng.random() < 0.5)
             if of_edges:
@@ -103,8 +98,7 @@ class Moves:
         return rows
 
     def draw_run(self, offset: int, size: int) -> tuple[int, int]:
-        """Draw the begin and the end of a run of a part of the row."""
-        # Log-uniform: as many short runs as long ones.
+        """Draw the begin and the end of a run in a part of the row; its length is log-uniform."""
         length = max(int(np.ceil(size ** self.rng.random())), 1)
         begin = int(self.rng.integers(size - length + 1))
         return offset + begin, offset + begin + length

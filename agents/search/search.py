@@ -1,4 +1,4 @@
-"""The base of all searches: batches of placements, and the best placement so far."""
+"""The base class of searches: batches of placements, and the best placement so far."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 
 from agents.static import BestEvaluated
 from placement_gym.base import FloatArray, IntArray, parse_count
+from placement_gym.envs import find_semantics
+from placement_gym.problem.costs import parse_schedule
+from placement_gym.schedules import Simulator
 
 INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
@@ -17,16 +20,15 @@ INFEASIBLE_SPEEDUP = 1e-9
 class Search(BestEvaluated):
     """Predicts the fastest feasible placement of its evaluations.
 
-    Placements are evaluated in batches, which a simulated environment computes at once. Calling
-    ``learn`` again continues the search.
+    Calling ``learn`` again continues the search.
 
     Args:
-        env: The environment that evaluates placements, and repairs them if it was made to.
+        env: The environment that evaluates placements, and may repair them.
         seed: Seed of all random numbers.
     """
 
     joint: bool = False
-    """True if it makes all decisions of an environment, not only the placement."""
+    """Whether it makes all decisions of an environment, not only the placement."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         super().__init__(env, self.joint)
@@ -35,29 +37,29 @@ class Search(BestEvaluated):
         self.evaluations = 0
 
     def learn(self, total_timesteps: int) -> Search:
-        """Evaluate ``total_timesteps`` more placements.
-
-        Raises:
-            UserError: It is not a whole number.
-        """
+        """Evaluate ``total_timesteps`` more placements."""
         total_timesteps = parse_count("total_timesteps", total_timesteps, 0)
         end = self.evaluations + total_timesteps
         while self.evaluations < end:
             self.improve(end)
         return self
 
+    def make_simulator(self) -> Simulator:
+        """Make a simulator of the environment's schedule and costs, serial if it is measured."""
+        semantics = find_semantics(self.base) or parse_schedule("serial", self.base.objective)
+        return Simulator(self.problem.units, self.base.cost_table(), semantics)
+
     def improve(self, end: int) -> None:
         """Evaluate one batch, up to ``end`` evaluations in total."""
         raise NotImplementedError
 
     def evaluate(self, assignments: IntArray) -> tuple[IntArray, FloatArray]:
-        """Evaluate (k, n_units) placements.
+        """Evaluate (k, n_units) placements, which the environment may repair.
 
         Returns:
-            (k, n_units) the placements that were evaluated, and (k,) their speed-ups; infeasible
-            ones get ``INFEASIBLE_SPEEDUP``.
+            The (k, n_units) placements that were evaluated, and their (k,) speed-ups,
+            ``INFEASIBLE_SPEEDUP`` for infeasible ones.
         """
-        # The environment may repair placements: what was evaluated counts, not what was proposed.
         placements, batch = self.base.evaluate_batch(assignments)
         self.evaluations += len(placements)
         speedups = np.where(batch.feasible, batch.speedup, INFEASIBLE_SPEEDUP)

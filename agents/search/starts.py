@@ -1,4 +1,4 @@
-"""Starts of searches: placements that heuristics propose by the cost table."""
+"""Starts of searches: placements of heuristics, by the cost table."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from placement_gym.solvers import (
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 CELLS, FEW_CELLS = 16, 6
-"""Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``.
-Hand-tuned, because each candidate is priced and may be repaired."""
+"""Intervals of the grid of prefixes and windows, also of graphs with more than ``MANY_UNITS``.
+Hand-tuned: each candidate is priced and may be repaired."""
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 60.0
-"""Limits of the serial program. Hand-tuned. The gap and the nodes stop it at the same point on
-every machine; the seconds, which would not, are for slow ones alone."""
+"""Limits of the serial program. Hand-tuned: gap and nodes stop it at the same point on every
+machine; the seconds only matter on slow ones."""
 MANY_VARIABLES = 10_000
-"""Units times pairs of devices above which the program is left out. Hand-tuned. Below, its root
-takes up to 8 s of a core on published workloads; above, 17 to 48, and searches end no better with
-it."""
+"""Units times pairs of devices above which the program is left out. Hand-tuned: larger ones take 17
+s and more, and searches end no better with them."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -43,7 +42,7 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 
     Args:
         env: The environment; nothing is evaluated.
-        start: ``"heuristics"``, see ``propose_heuristics``; ``"quick"``, those of them that need no
+        start: ``"heuristics"``, see ``propose_heuristics``; ``"quick"``, the same without the
             program; ``"random"``; or a placement file.
 
     Raises:
@@ -65,10 +64,7 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 
 
 def remember_starts(env: DevicePlacementEnv, placements: Mapping[str, IntArray]) -> None:
-    """Name (n_units,) placements, so that a result can say that its finalist is one of them.
-
-    Of equal ones the last name is kept.
-    """
+    """Name (n_units,) placements, so a result can say that its finalist is one of them."""
     for name, placement in placements.items():
         env.starts[placement.astype(np.int64).tobytes()] = name
 
@@ -77,26 +73,26 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     """(k, n_units) distinct placements, repaired if the environment repairs.
 
     These are list schedules, the best prefix and window by the sum of times and transfers, every
-    single device, and, if ``with_program`` and on graphs that are not large, the serial program's
-    placement at the root of its tree, which takes up to ten seconds. Nothing is evaluated, but a
-    measured environment is profiled.
+    single device and, ``with_program`` unless the graph is large, the serial program's placement at
+    the root of its tree, which takes up to ten seconds. Nothing is evaluated, but a measured
+    environment is profiled.
     """
     names, placements = zip(*list_heuristics(env, with_program), strict=True)
     assignments = np.stack(placements)
     if env.repair:
         assignments = env.repair_placements(assignments)
     remember_starts(env, dict(zip(names, assignments, strict=True)))
-    # Heuristics often agree, and a repeated placement costs an evaluation.
+    # heuristics often agree, and repeated placements would cost evaluations
     unique = {placement.tobytes(): placement for placement in assignments}
     return np.stack(list(unique.values()))
 
 
 def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Named]:
-    """The placements of ``propose_heuristics``, each with its name."""
+    """The named placements of ``propose_heuristics``."""
     problem, costs = env.problem, env.cost_table()
     is_small = problem.n_units <= MANY_UNITS
     yield from propose_simple(problem, costs, "heft", "critical-path", "m-etf")
-    # One prefix and one window, the cheapest after repair: each start costs an evaluation.
+    # only the cheapest prefix and window after repair, as each start costs an evaluation
     prices, cells = RepairPrices.from_costs(problem, costs), CELLS if is_small else FEW_CELLS
     prefixes = propose_prefixes(problem, cells)
     windows = propose_windows(problem, cells, inner=True)
@@ -113,7 +109,7 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Nam
 
 
 def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
-    """(k, width) starts of (k, n_units): without further decisions, and with heuristic ones."""
+    """(k, width) starts of (k, n_units) ones: with default further decisions, and with ranks."""
     if env.layout.alone:
         return starts
     rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
@@ -126,13 +122,13 @@ def rank_levels(env: DevicePlacementEnv) -> IntArray:
     rank = np.zeros(env.problem.n_units)
     np.maximum.at(rank, tasks.unit, tasks.upward_rank())
     levels = np.empty(len(rank), dtype=np.int64)
-    # Levels of equal size, since ranks cluster and equal intervals would leave levels empty.
+    # ranks cluster: levels of equal intervals would be empty
     levels[np.argsort(rank, kind="stable")] = LEVELS * np.arange(len(rank)) // len(rank)
     return levels
 
 
 def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
-    """(k, width) rows of (k, n_units) placements: levels by rank, and chains fused if asked."""
+    """(k, width) rows of (k, n_units) placements: levels by rank, chains fused if ``fuse``."""
     parts = [placements]
     if PRIORITY in env.decisions:
         parts.append(np.tile(rank_levels(env), (len(placements), 1)))
