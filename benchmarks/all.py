@@ -90,7 +90,7 @@ PAGES: dict[str, Page] = {
          " --to {results}/placement-bench-1",
          f"{GYM}bench publish mismatch --out {{out}}/mismatch --to {{out}}",
          "mv {out}/results.jsonl.xz {results}/mismatch-rows.jsonl.xz",
-         f"{GYM}bench report mismatch --out {{out}}/mismatch"),
+         f"{GYM}bench report mismatch --out {{out}}/mismatch", f"{PICTURES}fixed"),
     ),
     "throughput.md": Page(
         1.6,
@@ -147,7 +147,7 @@ PAGES: dict[str, Page] = {
             "stream-floors-rows.jsonl.gz": "stream.py rules",
             "online/requests.jsonl": "online.py",
         },
-        after=(f"{PICTURES}online",),
+        after=(f"{PICTURES}stream online",),
         kept=("stream-trainings-rows.jsonl", "stream-trained-rows.jsonl.gz",
               "stream-published-rows.jsonl.gz"),
     ),

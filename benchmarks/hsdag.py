@@ -126,7 +126,7 @@ def list_gains(rows: Sequence[Row]) -> list[Row]:
         | {
             f"{model.removesuffix('-fp16')}, {whose}": describe(found, method, model)
             for model in MODELS
-            for whose, found in (("published", published), ("ours", ours))
+            for whose, found in (("published", published), ("here", ours))
         }
         for method in ours
     ]

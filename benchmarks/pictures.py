@@ -12,6 +12,7 @@ import measured_tables
 import numpy as np
 import online
 import stock
+import stream
 import twin
 from common import RESULTS, Row, load_rows, make_parser
 from matplotlib.figure import Figure
@@ -20,11 +21,21 @@ from online_trainings import LEARNERS
 from scipy import stats
 from summaries import group_by
 
+from placement_gym.bench.report import StudyResults
+from placement_gym.bench.report.known_latencies import find_recorded
+
 DPI = 110
 N_COLOURS = 10
 """Colours of curves; further curves are dashed."""
 FIRST = 100
 """Place of episodes before learning on the logarithmic axis of steps."""
+FIXED_DEVICES = {2: "a CPU and an integrated GPU", 3: "a CPU and two GPUs with little memory"}
+"""Number of devices of a problem of ``placement-bench-1`` -> what they are."""
+RULES = "stream-floors-rows.jsonl.gz"
+"""Rows of rules, which play the problems of the stream."""
+ANSWERING = ("earliest finish", "list-policy, many", "search", "lookahead", "annealing",
+             "random blocks", "HEFT")  # fmt: skip
+"""Arms of the stream in the picture; the table has all."""
 GAINING = ("resident", "lookahead", "rollouts", "clone", "ppo", "clone-ppo")
 """Rules and learners that play at all rates, but for the load rule, which is far below."""
 
@@ -147,6 +158,30 @@ def draw_twin(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def draw_fixed(rows: Sequence[Row]) -> Figure:
+    """The median score of each agent on each problem, and its mean over problems."""
+    results = StudyResults(rows, find_recorded(rows))
+    agents = results.ranking
+    n_devices = {row["problem"]: len(row["devices"]) for row in rows}
+    figure = Figure(figsize=(7.6, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for number, (count, devices) in enumerate(FIXED_DEVICES.items()):
+        here = [n_devices[problem] == count for problem in results.problems]
+        for place, agent in enumerate(agents):
+            scores = np.median(results.scores(agent), axis=0)[here]
+            places = np.full(len(scores), place + 0.16 * (2 * number - 1))
+            axes.plot(scores, places, "|", color=f"C{number}", ms=9, mew=1.8)
+        axes.plot([], [], "|", color=f"C{number}", ms=9, mew=1.8, label=f"a problem on {devices}")
+    means = [results.means[agent, "latency_ms"] for agent in agents]
+    axes.plot(means, range(len(agents)), "o", color="black", ms=5, label="mean of ten problems")
+    axes.set_yticks(range(len(agents)), agents)
+    axes.invert_yaxis()
+    axes.set(xlabel="score (1 is the best known)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
 def draw_throughput(rows: Sequence[Row]) -> Figure:
     """The rates of all arms over that of two streams of one device, a panel for each model."""
     figure = Figure(figsize=(9.5, 3.2), layout="constrained")
@@ -163,6 +198,23 @@ def draw_throughput(rows: Sequence[Row]) -> Figure:
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(arms)), arms)
     panels[0].invert_yaxis()
+    return figure
+
+
+def draw_stream(rows: Sequence[Row]) -> Figure:
+    """The mean score of some arms on unseen graphs, by the time until their answers."""
+    runs = group_by(stream.score_times([*rows, *load_rows(RESULTS / RULES)]), "arm", "after")
+    figure = Figure(figsize=(7.6, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for arm in ANSWERING:
+        means = [np.mean([run["score"] for run in runs[arm, f"{ms} ms"]]) for ms in stream.TIMES_MS]
+        style = "-o" if arm.startswith("list-policy") else "--s"
+        axes.plot(stream.TIMES_MS, means, style, ms=4, label=arm)
+    axes.set(xscale="log", xlabel="ms of CPU time", ylabel="mean score, 0 without an answer")
+    axes.set_xticks(stream.TIMES_MS, [f"{ms:,}" for ms in stream.TIMES_MS])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure
 
 
@@ -192,7 +244,13 @@ PICTURES: dict[str, tuple[str, str, Callable[[Sequence[Row]], Figure]]] = {
     "stock": ("stock-rows.jsonl", "stock.png", draw_stock),
     "measured": ("measured-rows.jsonl", "measured.png", draw_measured),
     "twin": ("measured-twin-rows.jsonl", "twin.png", draw_twin),
+    "fixed": (
+        "placement-bench-1/results.jsonl.xz",
+        "placement-bench-1/scores.png",
+        draw_fixed,
+    ),
     "throughput": ("throughput-measured-rows.jsonl", "throughput.png", draw_throughput),
+    "stream": ("stream-rows.jsonl.gz", "online/answers.png", draw_stream),
     "online": ("online/requests.jsonl", "online/gains.png", draw_online),
 }
 """Name -> its rows and file in ``docs/results``, and the function that draws it."""

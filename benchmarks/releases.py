@@ -13,10 +13,19 @@ from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from common import BY_RANK, PARTITIONING, RESULTS, SIMULATED, Row, describe_kwargs, make_parser
+from common import (
+    BY_RANK,
+    PARTITIONING,
+    RESULTS,
+    SIMULATED,
+    Row,
+    describe_kwargs,
+    load_rows,
+    make_parser,
+)
+from floors import find_best_known
 from summaries import Describe, first, make_table, only, tabulate
 
-from placement_gym.bench import VALUES, load_values
 from placement_gym.bench.study import Study, read_columns, run_study
 from placement_gym.bench.study.row_checks import COLUMNS
 from placement_gym.version import VERSION
@@ -53,9 +62,8 @@ def main() -> None:
 
 def write_table(rows: Sequence[Row]) -> str:
     """The mean gap in % on every problem, a line for each release and agent."""
-    asked = [[SIMULATED, SETTING, model, DEVICES] for model in MODELS]
-    values = [value for value in load_values(VALUES) if value.problem in asked]
-    known = {MODELS[value.problem[2]]: value.latency_ms for value in values}
+    best = find_best_known(load_rows(RESULTS / "floors" / "floors.jsonl.xz"))
+    known = {name: best[name, DEVICES] for name in INPUTS}
     versions = [*dict.fromkeys(row["version"] for row in rows)]
     gaps = [
         row | {"gap": 100.0 * ((row["latency_ms"] or np.nan) / known[row["model"]] - 1.0)}
@@ -78,9 +86,7 @@ def write_table(rows: Sequence[Row]) -> str:
         "mean": partial(describe, ""),
     }
     lines = [[*line.values()] for line in tabulate(gaps, ["version", "agent"], columns)]
-    table = make_table(lines, *columns, numbers=len(columns) - 2)
-    best = ", ".join(f"{name} {known[name]:.6g}" for name in INPUTS)
-    return f"{table}\n\nBest known latencies, ms: {best}."
+    return make_table(lines, *columns, numbers=len(columns) - 2)
 
 
 if __name__ == "__main__":

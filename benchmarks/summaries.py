@@ -104,7 +104,7 @@ def compare_arms(rows: Iterable[Row], floor: str, columns: Columns) -> list[Row]
     interval is of these runs; for the second, problems and then their runs are drawn.
     """
     arms = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
-    above, drawn_too = f"above {floor} (95 %)", "problems drawn, too"
+    above, drawn_too = f"above {floor} (95 %)", "over problems too (95 %)"
     floors = {(row["problem"], row["seed"]): row["score"] for row in arms.get(floor, [])}
     lines = []
     for arm in sorted(arms, key=lambda arm: -average(arms[arm])):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import floors
 import measured_tables
@@ -22,12 +23,15 @@ from summaries import Interval, find_interval_over_problems
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
 from placement_gym.base.texts import join_words
+from placement_gym.bench.report import StudyResults
+from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
 """Arm, problem, seed, and latency in ms; None or infinite if nothing was found in time."""
 Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
+Middle = Callable[[Sequence[float]], Any]
 HEADER = ("budget", "problems", "best", "best learned agent", "page")
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are no agents, or also trained policies."""
@@ -39,6 +43,14 @@ def of_runs(rows: Iterable[Row], **values: object) -> Iterator[Run]:
     for row in rows:
         if values.items() <= row.items():
             yield row["arm"], row["problem"], row["seed"], row["latency_ms"]
+
+
+def of_study(rows: Sequence[Row]) -> Iterator[Run]:
+    """Runs of a study over the best known latencies, as ``bench report`` has them."""
+    least_ms = StudyResults(rows, find_recorded(rows)).least_ms
+    for row in rows:
+        ms = row["latency_ms"]
+        yield row["arm"], row["problem"], row["seed"], ms and ms / least_ms[row["problem"]]
 
 
 def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
@@ -97,6 +109,7 @@ class Question:
         arms: Arms that count besides agents.
         together: Whether a seed is a training that plays all problems.
         known: Whether latencies are relative to the best known, not to the best of these runs.
+        middle: What of a problem's runs is averaged over problems, as on the page.
     """
 
     problems: str
@@ -107,6 +120,7 @@ class Question:
     arms: tuple[str, ...] = ()
     together: bool = False
     known: bool = False
+    middle: Middle = np.median
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
@@ -138,11 +152,11 @@ QUESTIONS = (
     Question(SCARCE, "500 placements", "published.md", FLOORS,
              partial(of_floors, "evaluations", 500), known=True),
     Question("generated graphs, little memory", "500 placements", "published.md",
-             "published-rows.jsonl.gz", partial(of_runs, budget=500)),
+             "published-rows.jsonl.gz", partial(of_runs, budget=500), middle=np.mean),
     Question("ten fixed problems", "500 placements", "placement-bench-1.md",
-             "placement-bench-1/results.jsonl.xz", of_runs),
+             "placement-bench-1/results.jsonl.xz", of_study, known=True),
     Question("HSDAG's three models", "500 placements", "hsdag.md", "paper/results.jsonl.xz",
-             of_runs),
+             of_study, known=True),
     *(Question(STARTS, f"{n:,} placements", "learning.md", "learning-rows.jsonl.gz",
                partial(of_learning, n)) for n in (500, 2000)),
     Question("four networks on OpenVINO", "100 measured placements", "measured.md",
@@ -162,7 +176,8 @@ MOST_NAMED = 3
 @cache
 def answer(question: Question) -> list[str]:
     scores = question.score()
-    ranked = sorted(scores, key=lambda arm: -mean(scores[arm]))
+    means = {arm: mean(mine, question.middle) for arm, mine in scores.items()}
+    ranked = sorted(means, key=lambda arm: -means[arm])
     first, *others = ranked
     gaps = {
         arm: find_interval_over_problems(
@@ -174,12 +189,12 @@ def answer(question: Question) -> list[str]:
     }
     level = [arm for arm in others if gaps[arm][0] <= 0.0]
     learned = next((arm for arm in ranked if is_learned(arm)), "")
-    best = f"{code(first)} {mean(scores[first]):.3f}"
+    best = f"{code(first)} {means[first]:.3f}"
     return [
         question.budget,
         f"{question.problems} ({len(scores[first])})",
         f"{best}, level with {name_few(level)}" if level else f"**{best}**",
-        describe_learned(learned, scores, gaps),
+        describe_learned(learned, means, gaps),
         f"[{Path(question.page).stem}]({question.page})",
     ]
 
@@ -190,19 +205,20 @@ def name_few(arms: Sequence[str]) -> str:
     return join_words([code(arm) for arm in arms]) if few else f"{len(arms)} others"
 
 
-def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
+def describe_learned(arm: str, means: dict[str, float], gaps: dict[str, Interval]) -> str:
     """The best learned arm, and the interval of its points behind the best one."""
     if not arm:
         return "none ran"
-    text = f"{code(arm)} {mean(scores[arm]):.3f}"
+    text = f"{code(arm)} {means[arm]:.3f}"
     if arm not in gaps:
         return f"{text}, the best"
     low, high = gaps[arm]
     return f"{text}, {100.0 * low:.1f} to {100.0 * high:.1f} points behind"
 
 
-def mean(scores: Scores) -> float:
-    return float(np.mean([np.mean(runs) for runs in scores.values()]))
+def mean(scores: Scores, middle: Middle) -> float:
+    """Mean over problems of the median of their runs, or of what the page states instead."""
+    return float(np.mean([middle(runs) for runs in scores.values()]))
 
 
 def is_learned(arm: str) -> bool:

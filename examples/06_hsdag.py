@@ -1,4 +1,4 @@
-"""HSDAG searches for a placement; started again after a stop, it goes on with the saved model."""
+"""HSDAG searches for a placement; if it is started again after a stop, it loads the saved model."""
 
 import argparse
 from pathlib import Path

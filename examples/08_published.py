@@ -60,7 +60,7 @@ SEARCH_S = {
     "Placeto": {"inception": 2808, "resnet": 1162, "bert-8": 4512},
     "RNN-based": {"inception": 3706, "resnet": 1212},
 }
-"""Seconds of search, likewise."""
+"""Published seconds of search."""
 EXPERTS = (
     ("RNN-based", "Mirhoseini 2017", 60.0),
     ("HDP", "Mirhoseini 2018", 60.0),
@@ -102,7 +102,7 @@ class Line:
         what: What is stated.
         model: On which graph.
         published: The number.
-        ours: Likewise, a median over seeds.
+        ours: The number found here, a median over seeds.
         unit: Of both.
         budget: Evaluations that a run may use.
         evaluations: Evaluations that it used, a median.

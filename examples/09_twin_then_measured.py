@@ -1,4 +1,4 @@
-"""An agent learns in the twin of this machine's profile, then goes on with measured steps."""
+"""Train an agent in the twin of this machine, then continue with measured steps."""
 
 import argparse
 from functools import partial
@@ -13,7 +13,7 @@ from agents.static import FixedPlacement
 IN_TWIN, MEASURED = 200, 20
 """Placements of an update: where they are free, and where each takes a second."""
 ENDS = 2
-"""Placements beside those of updates: the twin's, which is measured first, and the policy's own."""
+"""Placements that updates do not count: the twin's, measured first, and the policy's own."""
 
 
 def main() -> None:

@@ -61,8 +61,9 @@ SHARED = {"DevicePlacementPerUnitSim-v0": "DevicePlacementPerUnit-v0"}
 """Id -> the id whose page it shares."""
 ABOUT_BASELINES = """# Learned baselines
 
-Four small agents: a table of logits, Post, which updates such a table by the cross-entropy method,
-the best learner where memory is scarce, and one that answers within milliseconds.
+Four small agents: `logits`, a table; `post`, which updates such a table by the cross-entropy
+method; `graph-groups`, the best learner where memory is scarce; and `list-policy`, which answers
+within milliseconds.
 """
 """What the page of ``BASELINES`` says above their texts."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
