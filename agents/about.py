@@ -62,7 +62,7 @@ ABOUT: dict[str, About] = {
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
     "greedy": About(
         SOLVER,
-        "unit by unit: the least own time and transfers of inputs, or the earliest finish",
+        "unit by unit, where its time and input transfers are least or it ends first",
         ("serial", "list"),
     ),
     "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", LIST),
@@ -93,7 +93,9 @@ ABOUT: dict[str, About] = {
         SOLVER, "PipeDream's partitioner without replication, for throughput", LOAD, pools=False
     ),
     "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", LOAD),
-    "model-per-device": About(SOLVER, "whole models of several on devices, for throughput", LOAD),
+    "model-per-device": About(
+        SOLVER, "each of several models as a whole on a device, for throughput", LOAD
+    ),
     "max-load": About(
         SOLVER,
         "the best split by a mixed-integer program, contiguous or not, for throughput",

@@ -43,7 +43,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     costs a transfer. The goal is the lowest latency of one inference.
 
     `granularity` defines a unit: `"op"` is a single operator, `"colocated"` (the default) joins an
-    only child to its only parent, and `"fused"` is what the CPU executes as one primitive.
+    operator to the only one it reads if nothing else reads that one, and `"fused"` is what the CPU
+    executes as one primitive.
     Constants, conversions and shape computations belong to the operators that read them, unless
     `graph="raw"`.
 
@@ -60,8 +61,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     `info["devices"]` names the devices. `env.unwrapped.action_masks()` is False for devices that
     cannot run a unit; MaskablePPO reads it.
 
-    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored; a padded
-    device, which is masked, counts as the reference device.
+    `max_nodes` and `max_devices` pad the space. Actions of padded units are ignored. Padded
+    devices are masked; choosing one means the reference device.
 
     ## Observation Space
     `Dict` of padded arrays. N, E and D are the numbers of units, edges and devices, or `max_nodes`,
@@ -72,14 +73,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `node_mask` | (N,) | 1 for a unit, 0 for padding |
     | `placement` | (N,) | device of each unit / D |
     | `step` | (1,) | placements so far / `horizon` |
-    | `graph_id` | (1,) | identifies graph, costs and devices: the id / 2^24 |
+    | `graph_id` | (1,) | number of this graph, its costs and its devices / 2^24 |
     | `x` | (N, F) | features; `observation.FEATURES` names the blocks |
     | `edges` | (2, E) | producer and consumer of each edge / N |
     | `edge_mask` | (E,) | 1 for an edge, 0 for padding |
 
-    Masks are int8, all else is float32. `placement_gym.edge_index` restores the indices of edges,
-    `env.observation_space[key].read(values)` other indices. `observe_graph=False` leaves out `x`,
-    `edges` and `edge_mask`. `observe_devices=True` adds [device features](#device-features).
+    Masks are int8, all else is float32. `placement_gym.edge_index` returns edges as indices, and
+    `env.observation_space[key].read(values)` does so for other keys. `observe_graph=False` leaves
+    out `x`, `edges` and `edge_mask`. `observe_devices=True` adds
+    [device features](#device-features).
 
     ## Rewards
 
@@ -119,7 +121,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `speedup`, `speedup_vs_best_single` | over the reference and the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `warning` | why the measurement is too unreliable to compare, or `""` |
-    | `interference` | fraction of the time that other programs took, if it disturbed; else 0 |
+    | `interference` | fraction of the time that other programs took; 0 if negligible |
     | `n_submodels`, `n_submodels_expected` | submodels made, and submodels needed |
     | `n_transfers`, `transfer_bytes` | transfers between devices, and their bytes |
     | `memory_bytes`, `excess_bytes` | bytes on each device; bytes beyond the limits |
@@ -138,13 +140,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Device Features
     `observe_devices=True` adds these keys, or with `observe_graph=False` only `room`. Times are
-    log(1 + t / s), where s is the mean time of a unit on a device; they are zero if they would have
-    to be measured. Bytes are fractions of the model's bytes.
+    log(1 + t / s), where s is the mean time of a unit on a device; they are zero where no
+    costs are known. Bytes are fractions of the model's bytes.
 
     | key | shape | meaning |
     | --- | --- | --- |
     | `device_mask` | (D,) | 1 for a device, 0 for padding |
-    | `memory_pool` | (D,) | number of its memory pool, from 1, / D; 0 if not shared |
+    | `memory_pool` | (D,) | number (from 1) of its shared memory pool / D; 0 if not shared |
     | `devices` | (D, 5) | see below |
     | `links` | (D, D, 2) | time of a transfer, and extra time for a mean tensor |
     | `unit_times` | (N, D) | time of each unit on each device |

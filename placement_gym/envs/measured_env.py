@@ -75,7 +75,8 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: Maximum number of untimed inferences after the first one; fewer if times stop
             falling.
         repeats: Maximum number of timed inferences of the placement, and of the reference; None
-            takes six. For throughput, of windows of at least eight results; None takes four.
+            takes six. For throughput, the maximum number of timed windows of at least eight
+            results; None takes four.
         noise: Timing ends early if the half-width of the speed-up's 95 % interval is this fraction,
             or if the placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory.

@@ -50,7 +50,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     ```
 
     `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` makes about four times as many steps
-    per second. Measured environments are stepped one after another.
+    per second as one environment. Measured environments are stepped one after another.
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` is False

@@ -83,10 +83,10 @@ class SimulatedEnv(DevicePlacementEnv):
     | `priority` | (N,) | level of each unit / 8 |
     | `fused` | (E,) | 1 for edges that are to be fused (int8) |
 
-    A free device starts the ready unit of the highest level. Fusing an edge saves the launch of the
-    operator that reads the tensor, and the time to write and read it, if both ends share a device
-    and the graph stays acyclic. Fused operators start when all their inputs have arrived and finish
-    together. Fusion needs the analytic costs of a stateless model.
+    A free device starts the ready unit of the highest level. If both ends of a fused edge share a
+    device and the graph stays acyclic, the launch of the operator that reads the tensor is saved,
+    and the time to write and read it. Fused operators start when all their inputs have arrived and
+    finish together. Fusion needs the analytic costs of a stateless model.
 
     `gdp`, `annealing` and `hill-climb` decide all three; `heft` uses its rank as priority. Other
     agents, `compare` and studies do not accept such an environment.
@@ -115,8 +115,8 @@ class SimulatedEnv(DevicePlacementEnv):
             for a workload ``"published"`` or ``"published-x1000"``; or a ``CostTable``, or its
             file. None takes the analytic or published ones.
         schedule: How latencies are computed: a key of ``problem.costs.semantics.PRESETS`` or a
-            mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for graphs with
-            costs.
+            mapping of properties. None takes ``"serial"``, as HETERO runs, and ``"list"`` for
+            graphs with costs.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         inputs: As for ``MeasuredEnv``; costs are for their sizes.
         scenario: As for ``MeasuredEnv``. Analytic costs give every decoded token the mean of the

@@ -52,7 +52,7 @@ class Study:
         agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``; the report calls
             them by their labels.
         budget: Evaluations of a run.
-        devices: As for ``gym.make``, one entry for each problem.
+        devices: As for ``gym.make``; each entry is combined with each model.
         seeds: Seeds of every agent; a number n means 0 to n - 1.
         env_kwargs: Further arguments of ``gym.make``.
         score_on: See ``Task``.

@@ -53,7 +53,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     Several models are served on the same devices. When the environment is made, solvers propose
     plans for each model, ``env.unwrapped.plans``: single devices, splits, a pipeline. In each step
     a request arrives, and the action is the plan that serves it. Devices have queues, other
-    programs slow them down at times, and loading weights displaces the least recently used. [How to
+    programs slow them down at times, and loading weights removes those used least recently. [How to
     use it](../../../docs/how_to/several_models.md#requests-under-load).
 
     ```python
@@ -71,9 +71,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     counts as the first plan of the request's model.
 
     ## Observation Space
-    ``Box`` of float32; ``env.unwrapped.parts`` has the slice of each part. Times are relative to
-    the latency of a fastest plan: for ``latency`` and ``loading`` that of the request's model,
-    otherwise the mean over models.
+    ``Box`` of float32; ``env.unwrapped.parts`` has the slice of each part. ``latency`` and
+    ``loading`` are divided by the latency of the fastest plan of the request's model, other times
+    by the mean of these latencies over models.
 
     | part | entries | meaning |
     | --- | --- | --- |
@@ -84,9 +84,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `loading` | plans | log(1 + time to load weights) for each plan |
     | `displaced` | plans | log(1 + time to reload what a plan displaces), weighted by `mix` |
     | `work` | plans x devices | log(1 + work of each plan on each device) |
-    | `resident` | stages | of all plans: 0 if not loaded, 1 if just used, then decreasing |
+    | `resident` | stages of all plans | 0 if not loaded, 1 if just used, then decreasing |
     | `mix` | models | shares of recent requests |
-    | `rate` | 1 | log(requests in a mean latency, recently) |
+    | `rate` | 1 | log(recent requests per mean latency) |
 
     ## Rewards
     Minus the logarithm of the request's slow-down: its latency divided by that of its model's
@@ -119,8 +119,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
         devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, applies to the weights of
             all models together.
-        rate: Requests that arrive in a mean latency of the fastest plans. At 1, the fastest devices
-            alone would just keep up.
+        rate: Mean number of requests that arrive during one mean latency of the fastest plans. At 1
+            they arrive as fast as the fastest devices serve them.
         trace: ``"train"``, ``"validation"`` or ``"test"``, or a CSV file with the columns
             ``time_ms`` and ``model``.
         requests: Requests of an episode; a file has a fixed number.
