@@ -16,7 +16,7 @@ SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 MAX_INTEGER = 2**62
-"""Maximum integer argument; the sum of two fits int64."""
+"""Maximum integer argument: half of the range of int64."""
 MAX_HORIZON = 2**31 - 1
 MAX_NOISE = 10.0
 """Maximum standard deviation of the logarithm of a latency."""

@@ -24,8 +24,8 @@ NOTHING = ("", "-")
 HEADER_WIDTH = 12
 """Characters after which a header wraps. Hand-tuned."""
 MAX_WORDS, MIN_WORDS = 24, 16
-"""Width that a column of words gets before another is omitted: if always shown, and else.
-Hand-tuned."""
+"""Width of a column of words before another column is omitted: one that is always shown, and
+another. Hand-tuned."""
 
 
 @dataclass(frozen=True)

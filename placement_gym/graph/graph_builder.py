@@ -34,7 +34,10 @@ class GraphBuilder:
         flops: float | None = None,
         weights: int = 0,
     ) -> int:
-        """Add an operator of an OpenVINO type; by default ``flops`` are one per output element."""
+        """Add an operator of an OpenVINO type with a number of ``weights``.
+
+        By default ``flops`` are one per output element.
+        """
         self.types.append(kind)
         self.shapes.append(shape)
         self.flops.append(float(prod(shape)) if flops is None else flops)

@@ -27,7 +27,7 @@ two activations are light, too."""
 INDEX_BYTES = 256
 """Bytes of shapes and axes by which equal operators may differ. Hand-tuned."""
 INDEX_SHARE = 0.25
-"""The same as a share of weights, which differ by half in f16. Hand-tuned."""
+"""Share of weights by which they may differ, which is half in f16. Hand-tuned."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def pair(known: Structure, other: Structure, exact: bool = True) -> dict[str, st
 
 
 def find_colours(structures: Sequence[Structure], exact: bool) -> list[dict[str, int]]:
-    """Number operators equally that only names distinguish, or weights unless ``exact``.
+    """Give equal numbers to operators that differ in names only, or in weights unless ``exact``.
 
     This is the refinement of Weisfeiler and Leman (1968), along a whole acyclic graph at a time.
     """

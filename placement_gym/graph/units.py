@@ -114,7 +114,7 @@ def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
 
 
 def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
-    """(n,) connected component of each node, in the order of first nodes; or ``strong`` ones."""
+    """(n,) component of each node, numbered by first nodes: connected, or ``strong``ly."""
     # Few models need scipy, whose import takes as long as making a simulated environment.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -183,9 +183,11 @@ def heaviest_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:
 def last_of_groups(labels: IntArray, n: int, *keys: NDArray[Any]) -> IntArray:
     """(n,) last operator of each group in the order of ``keys``, see ``np.lexsort``."""
     order = np.lexsort(keys)
-    last = np.zeros(n, dtype=np.int64)
-    last[labels[order]] = order  # of repeated labels, the last one counts
-    return last
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    highest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(highest, labels, rank)
+    return order[highest]
 
 
 def count_units(units: Units) -> str:

@@ -36,7 +36,12 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 
 @contextmanager
 def model_of_placement(given: Any) -> Iterator[None]:
-    """Explain errors of loading a placement's model; ``given`` is the user's model or None."""
+    """Explain errors of loading a placement's model; ``given`` is the user's model or None.
+
+    Raises:
+        UnsupportedModelError: Sizes of inputs are missing or out of place.
+        ModelNotFoundError: There is no such model; without ``given`` the remedy is to give it.
+    """
     try:
         yield
     except SizesError as error:
@@ -155,7 +160,8 @@ def prepare(
 ) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
-    A dynamic batch of a model with state becomes one. See ``load_model`` for arguments and errors.
+    A dynamic batch of a model with state becomes that of another input, or one. See ``load_model``
+    for arguments and errors.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:

@@ -22,7 +22,7 @@ STAGES = (
 
 
 def build(compressed: bool = False, percent: int = 100) -> ov.Model:
-    """Build MobileNet-V2 for one 224 x 224 image, with layers of ``percent`` of their width."""
+    """Build MobileNet-V2 for one 224 x 224 image, its layers scaled to ``percent``."""
     if not 35 <= percent <= 400:
         raise UserError(f"mobilenet has a width of 35 to 400 percent, not {percent}")
     b = Builder(seed=18, compressed=compressed)

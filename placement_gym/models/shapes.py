@@ -38,7 +38,7 @@ class UnsupportedModelError(UserError):
 
 
 class SizesError(UnsupportedModelError):
-    """Sizes of inputs are missing; ``remedy`` is the message for users of a placement."""
+    """Sizes of inputs are missing or out of place; ``remedy`` is for users of a placement."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

@@ -16,7 +16,10 @@ def is_stateful(model: ov.Model) -> bool:
 
 
 def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of all inputs, in place: HETERO fails on many splits with state otherwise."""
+    """Bind each dynamic batch to that of another input, or to one, in place.
+
+    With a dynamic batch, HETERO fails on many splits of models with state.
+    """
     batch = find_batch(model)
     shapes: dict[str, list[int | str]] = {}
     for port in model.inputs:

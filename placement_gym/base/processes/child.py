@@ -181,9 +181,9 @@ class Child:
                 show_waiting(reason)
             case {"warn": warning}:
                 warn_user(warning)
-            case {"steps": steps, "found": found}:
+            case {"steps": steps}:
                 if self.on_steps is not None:
-                    self.on_steps(steps, found)
+                    self.on_steps(steps, message.get("found"))
             case dict():
                 self.answer = message
             case _:

@@ -112,8 +112,8 @@ def describe(error: BaseException) -> Json:
 
 def exit_with_parent(parent: int, of_main_thread: bool = False) -> None:
     """End this process when its parent has ended, even if that was killed."""
-    # Linux kills this process at once, but already when the thread that started it ends. So only
-    # `watch` ends processes of other threads; it waits for calls that hold Python's lock.
+    # Linux kills this process when the thread that started it ends, so it is asked only for the
+    # main thread. For other threads `watch` ends the process, after calls that hold Python's lock.
     if of_main_thread and sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -15,7 +15,7 @@ from placement_gym.base import FileError, UserError, read_bytes, suggest
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
-"""Maximum bytes of memory, also of a sum; two fit int64."""
+"""Maximum bytes of memory, also in sum: half of the range of int64."""
 MAX_SHOWN_ERRORS = 3
 """Maximum number of errors in a message. Hand-tuned."""
 MAX_SHOWN_LETTERS = 60

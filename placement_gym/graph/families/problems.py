@@ -39,7 +39,7 @@ ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
 """Rooflines, whose links range from an integrated GPU's and PCIe to NVLink."""
 THREADS = (2, 4, 8)
 UNLIMITED, LIMITED_HOST = 0.15, 0.3
-"""Probabilities of no limits, and of a limit of the host among others."""
+"""Probability of no limits; and, if there are limits, of one on the host."""
 SLACK_FACTOR = 1.1
 """Factor by which limits grow until a placement fits. Hand-tuned."""
 
