@@ -71,7 +71,7 @@ AGENTS: dict[str, str] = {
 LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", "gdp", "gcn")
 """Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""
 TRAINED = ("gdp", "list-policy", "placeto")
-"""Agents that ``make_trainer`` trains."""
+"""Agents of ``make_trainer``."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -114,7 +114,7 @@ def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
     """Make a trainer of an agent across generated problems, which ``learn`` draws.
 
     ``save_weights`` writes what was learned, which ``make`` takes as ``weights``. For
-    ``"list-policy"`` it is ``export().save``, and ``policy``.
+    ``"list-policy"``, ``export().save`` writes it, and ``make`` takes it as ``policy``.
 
     Args:
         name: One of ``TRAINED``.

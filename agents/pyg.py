@@ -65,7 +65,7 @@ def to_data(observation: Mapping[str, Any]) -> Data:
 
 
 def read_data(data: Data) -> GraphBatch:
-    """Convert a graph or ``Batch`` of PyTorch Geometric, as of ``to_data``, for encoders."""
+    """Convert a graph of ``to_data``, or a ``Batch`` of them, to the input of encoders."""
     x: Any = data.x
     batch = data.batch if data.batch is not None else x.new_zeros(len(x), dtype=torch.int64)
     sizes = torch.bincount(batch, minlength=1)

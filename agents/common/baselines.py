@@ -39,7 +39,7 @@ class MovingAverages:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """Update the averages by returns with keys of the same shape, and return them in it."""
+        """Update the averages by returns; return that of each return, by keys of the same shape."""
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
             of_key = keys == key

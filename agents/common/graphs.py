@@ -165,7 +165,7 @@ class Graphs:
         }
 
     def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
-        """The distinct graphs of (B, ...) observations, sorted by id, and each one's (B,) graph."""
+        """The distinct graphs of (B, ...) observations, sorted by id; and (B,) each row's graph."""
         ids, row_graph = torch.unique(read_graph_id(observation).flatten(), return_inverse=True)
         key = tuple(ids.tolist())
         # The first row of each graph: of several writes to an index the last one stays.

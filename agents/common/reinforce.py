@@ -247,7 +247,7 @@ class REINFORCE(OnPolicyAlgorithm):
         return [*super()._excluded_save_params(), "keeper"]  # the callback refers to the model
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See SB3; the number of environments may change, as where steps are measured.
+        """See SB3; the number of environments may change, for instance to one that is measured.
 
         Weights and optimizer stay; averages of returns and the best placement are dropped. A model
         of ``agents.make`` takes environments as ``make`` does.
@@ -298,7 +298,8 @@ class REINFORCE(OnPolicyAlgorithm):
 def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
     """Use one torch thread in the context if graphs are small.
 
-    ``OMP_NUM_THREADS`` and ``MKL_NUM_THREADS`` take precedence. Use it with SB3's algorithms::
+    ``OMP_NUM_THREADS`` and ``MKL_NUM_THREADS`` take precedence, and spaces of other environments
+    change nothing. Use it with SB3's algorithms::
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)

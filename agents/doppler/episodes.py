@@ -150,7 +150,10 @@ def decide(
     sample: bool,
     uniform: float,
 ) -> IntArray:
-    """(B,) choices among the options of (B, K) masks: sampled, or the most likely, in rows to draw.
+    """(B,) choices among the options of (B, K) masks.
+
+    Rows to ``draw`` are sampled if ``sample``, and a share ``uniform`` of them uniformly; the other
+    rows take the most likely option.
 
     Deviation with ``sample``: the published code takes the most likely option or a uniform one, and
     scores both by the softmax from which neither was sampled.

@@ -301,8 +301,8 @@ def describe_units(graphs: GraphBatch) -> Tensor:
 def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
     """(n, D, 4) columns of each unit and device.
 
-    These are the logarithm of the time; its difference from that of the fastest device; bytes over
-    the device's limit; and the share of the model that does not fit there.
+    These are the logarithm of the time; its difference from that of the fastest device; bytes
+    divided by the device's limit; and the share of the model that does not fit there.
     """
     tables, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
     times = (tables.unit_ms + MIN_COST).log()

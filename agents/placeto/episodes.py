@@ -129,7 +129,7 @@ class UnitRollouts(Rollouts):
     def step_alone(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
         """The environment of one unit per step, without the graph in observations.
 
-        If ``env`` places all units at once, it is a copy that rewards the latency saved by a step.
+        If ``env`` places all units at once, the result is a copy that rewards the latency saved.
         """
         if isinstance(env.unwrapped, PerUnitEnv):
             return WithoutGraph(env)

@@ -27,7 +27,7 @@ from placement_gym.solvers import (
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 CELLS, FEW_CELLS = 16, 6
-"""Intervals of the grid of prefixes and windows, also of graphs with more than ``MANY_UNITS``.
+"""Intervals of the grid of prefixes and windows; the fewer for more than ``MANY_UNITS`` units.
 Hand-tuned: each candidate is priced and may be repaired."""
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 60.0
 """Limits of the serial program. Hand-tuned: gap and nodes stop it at the same point on every
@@ -73,9 +73,9 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     """(k, n_units) distinct placements, repaired if the environment repairs.
 
     These are list schedules, the best prefix and window by the sum of times and transfers, every
-    single device and, ``with_program`` unless the graph is large, the serial program's placement at
-    the root of its tree, which takes up to ten seconds. Nothing is evaluated, but a measured
-    environment is profiled.
+    single device and, if ``with_program`` and the graph is not large, the serial program's
+    placement at the root of its tree, which takes up to ten seconds. Nothing is evaluated, but a
+    measured environment is profiled.
     """
     names, placements = zip(*list_heuristics(env, with_program), strict=True)
     assignments = np.stack(placements)

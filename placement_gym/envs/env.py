@@ -365,7 +365,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return np.concatenate([fitting, other_decisions], axis=1), repaired
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
-        """Repair (k, n_units) placements; without limits, move only units without support."""
+        """Repair (k, n_units) placements by this environment's costs.
+
+        Where limits forbid nothing, only units without support move.
+        """
         from placement_gym.solvers import repair
 
         if not self.backend.limits_weights:

@@ -224,7 +224,10 @@ class StreamEnv(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode, with ``options={"problem": 10_007}`` of a given problem of the split.
+        """Start an episode.
+
+        ``options={"problem": 7}`` chooses a problem of the split; otherwise one is drawn, which
+        ``seed`` seeds.
 
         Raises:
             UserError: There is no such option, or the split has no such problem.

@@ -43,7 +43,10 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, Info]:
-        """Start an episode in every environment; see ``StreamEnv.reset``."""
+        """Start an episode in every environment; see ``StreamEnv.reset``.
+
+        ``seed``: one for each environment, or the first of consecutive ones.
+        """
         seeds = self.list_seeds(seed)
         begun = [
             env.reset(seed=each, options=options)

@@ -23,7 +23,7 @@ def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     in the environment after ``set_env``. The problem is profiled unless a profile is kept.
 
     Args:
-        env: A measured environment, without its wrappers in the twin.
+        env: A measured environment; the twin has none of its wrappers.
 
     Raises:
         UserError: The environment is simulated, its actions decide more than the placement, or the

@@ -20,7 +20,7 @@ def free_memory_mask(
         problem: Units, devices and limits.
         assignment: (n_units,) devices.
         visited: (n_units,) bool, the units that take memory.
-        unit: The unit to place, which takes none.
+        unit: The unit to place; what it takes on its present device does not count.
     """
     others = visited.astype(np.bool_)
     others[unit] = False

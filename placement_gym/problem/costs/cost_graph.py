@@ -94,8 +94,9 @@ class CostGraph(JsonFile):
         """Make a cost graph of a ``networkx.DiGraph``, with its nodes in topological order.
 
         Args:
-            graph: Edges have ``bytes``; nodes have ``ms``, a list of times or a mapping from the
-                devices that run the node, and optionally ``bytes`` of memory.
+            graph: Edges have ``bytes``; nodes have ``ms``, a list of times in the order of the
+                devices or a mapping by name (a device that is left out cannot run the node), and
+                optionally ``bytes`` of memory.
             devices: See the class.
             kwargs: Other arguments of the class.
 

@@ -211,7 +211,7 @@ class CostTable(JsonFile):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that identify the table, by numbers of nine digits."""
+        """Sixteen hex digits that identify the table, its numbers rounded to nine digits."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
         for name in self.arrays:
             values = getattr(self, name)
