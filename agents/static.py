@@ -152,13 +152,10 @@ def openvino_auto(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
 
 def random(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """Independent random devices of all units, uniform over those that support each unit."""
-    supported, rng = placement_env(env).problem.supported, np.random.default_rng(seed)
-
-    def proposals(budget: int) -> Iterator[IntArray]:
-        for _ in range(budget):
-            yield (rng.random(supported.shape) * supported).argmax(axis=1)
-
-    return BestOfProposals(env, proposals)
+    problem, rng = placement_env(env).problem, np.random.default_rng(seed)
+    return BestOfProposals(
+        env, lambda budget: (patterns.random_devices(problem, rng) for _ in range(budget))
+    )
 
 
 def random_blocks(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:

@@ -92,10 +92,14 @@ def can_run(row: Row) -> bool:
     return not removed and not explain_removal("agent", row.get("agent"))
 
 
+def load_rows(*files: str) -> list[Row]:
+    """The rows of files of ``docs/results``, each file read once."""
+    return [row for file in files for row in load_file(file)]
+
+
 @cache
-def load_rows(*files: str) -> tuple[Row, ...]:
-    """The rows of files of ``docs/results``, read once."""
-    return tuple(row for file in files for row in read_rows(RESULTS / file))
+def load_file(file: str) -> list[Row]:
+    return read_rows(RESULTS / file)
 
 
 def combine(**choices: Iterable[Any]) -> Iterator[Row]:

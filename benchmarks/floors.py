@@ -238,7 +238,7 @@ def pick(unit: str, budget: float, lines: Sequence[Row]) -> list[Row]:
 
 
 def find_lead(unit: str, rows: Sequence[Row]) -> float:
-    """How far ``search`` is behind another agent at the same budget at most, in %."""
+    """The most that ``search`` is behind another agent at the same budget, in %."""
     lines = [line for big in (False, True) for line in summarize(rows, big) if line["unit"] == unit]
     leads = []
     for mine in group_by(lines, "model", "devices", "budget").values():

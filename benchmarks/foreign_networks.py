@@ -135,7 +135,8 @@ def traced(
 ) -> Build:
     """A network of Transformers, of the classes ``config`` and ``head``, as OpenVINO traces it.
 
-    Inputs have sizes, after ``"ids"`` of whole numbers below 100. ``outputs`` are attributes.
+    Inputs have sizes, after ``"ids"`` of whole numbers below 100. ``outputs`` are the attributes of
+    the network's output that are kept.
     """
 
     def call(model: Any, *values: Any) -> Any:

@@ -203,7 +203,7 @@ def draw_throughput(rows: Sequence[Row]) -> Figure:
 
 def draw_stream(rows: Sequence[Row]) -> Figure:
     """The mean score of some arms on unseen graphs, by the time until their answers."""
-    runs = group_by(stream.score_times([*rows, *load_rows(RESULTS / RULES)]), "arm", "after")
+    runs = group_by(stream.score_times([*rows, *load_rows(RULES)]), "arm", "after")
     figure = Figure(figsize=(7.6, 4.0), layout="constrained")
     axes = figure.subplots()
     for arm in ANSWERING:

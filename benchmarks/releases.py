@@ -62,7 +62,7 @@ def main() -> None:
 
 def write_table(rows: Sequence[Row]) -> str:
     """The mean gap in % on every problem, a line for each release and agent."""
-    best = find_best_known(load_rows(RESULTS / "floors" / "floors.jsonl.xz"))
+    best = find_best_known(load_rows("floors/floors.jsonl.xz"))
     known = {name: best[name, DEVICES] for name in INPUTS}
     versions = [*dict.fromkeys(row["version"] for row in rows)]
     gaps = [

@@ -12,6 +12,7 @@ from torch import Tensor
 from placement_gym.base import BoolArray, FloatArray, IntArray
 from placement_gym.problem import Problem, find_fitting_devices
 from placement_gym.problem.costs import CostTable
+from placement_gym.schedules import mean_transfers_ms
 from placement_gym.solvers import Tasks
 
 NODE_FEATURES = (
@@ -69,8 +70,7 @@ class TaskGraph:
         tensor, reader = tasks.tensors.readings()
         maker, (n, n_devices) = tasks.tensors.source[tensor], tasks.ms.shape
         # means over devices, which are equal in the paper
-        n_links = max(n_devices * (n_devices - 1), 1)
-        moved = tasks.transfer_ms.sum(axis=(1, 2))[tensor] / n_links
+        moved = mean_transfers_ms(tasks.transfer_ms)[tensor]
         own = tasks.ms.mean(axis=1)
         # the critical paths through each node: t-level and b-level of list scheduling
         down, next_down = find_longest(own, maker, reader, moved)

@@ -70,8 +70,8 @@ def identify(backend: Backend) -> ProblemIdentity | None:
 def identify_row(row: Json, score_on: Mapping[str, Any] | None = None) -> ProblemIdentity | None:
     """The identity of a row's problem, or with ``score_on`` of the one where it was scored again.
 
-    None where latencies are measured, the run has no placement, or ``score_on``, the arguments of
-    ``gym.make`` that differ there, changes more than the schedule.
+    None where latencies are measured, the run has no placement, or ``score_on`` (other arguments
+    of ``gym.make``) changes more than the schedule.
     """
     changes = dict(score_on or {})
     if changes.pop("env", row["env"]) != row["env"] or not set(changes) <= SCHEDULE_KWARGS:
@@ -206,4 +206,6 @@ def save_values(values: Iterable[BestKnown], path: Path) -> None:
 
 def find_best_known(identity: ProblemIdentity | None) -> BestKnown | None:
     """The package's best known value of a problem, if there is one."""
+    if identity is None:
+        return None
     return next((value for value in load_values(VALUES) if value.identity == identity), None)

@@ -54,17 +54,17 @@ def check(  # noqa: D417  arguments as for gym.make share a line
 
     Returns:
         ``model``, ``n_operators``, ``file`` (the constraints, or None), ``unsaved`` (why they could
-        not be written), ``wall_s`` and ``devices``. Of each device but the reference: ``name``,
-        ``reference``, ``tolerance``, ``skipped`` (why it was not checked), ``error`` (relative, of
-        the device alone; None if it does not run or its outputs are not finite), ``refusal`` (why
-        it does not run), ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or
-        ``"differs"``, ``reason``, ``error``), ``confirmed`` (whether all others run there as on the
-        reference), ``adds_up`` (whether only all operators together exceed the tolerance),
-        ``compared_outputs`` and ``random_outputs`` (outputs of the reference that are the same in
-        each run, and others; for a model with state at each step), ``rules`` (how outputs that
-        depend on choices, such as a TopK's, are compared), ``compilations``; and by the analytic
-        model, None without one: ``alone_ms``, and ``kept_off_ms`` and ``n_submodels`` with the
-        operators at fault on the reference.
+        not be written, or ""), ``wall_s`` and ``devices``. Of each device but the reference:
+        ``name``, ``reference``, ``tolerance``, ``skipped`` (why it was not checked, or ""),
+        ``error`` (relative, of the device alone; None if it does not run or its outputs are not
+        finite), ``refusal`` (why it does not run, or ""), ``operators`` at fault (``name``,
+        ``type``, ``fault``: ``"refused"`` or ``"differs"``, ``reason``, ``error``), ``confirmed``
+        (whether all others run there as on the reference), ``adds_up`` (whether only all operators
+        together exceed the tolerance), ``compared_outputs`` and ``random_outputs`` (outputs of the
+        reference that are the same in each run, and others; for a model with state at each step),
+        ``rules`` (how outputs that depend on choices, such as a TopK's, are compared),
+        ``compilations``; and by the analytic model, None without one: ``alone_ms``, and
+        ``kept_off_ms`` and ``n_submodels`` with the operators at fault on the reference.
 
     Raises:
         UserError: There is only the reference, or its outputs are not finite.

@@ -108,8 +108,8 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
 
     Args:
         model: The model that the placement was made for.
-        placement: The device of each unit. The Core that compiles the model needs its virtual
-            devices.
+        placement: The device of each unit. Register its virtual devices in the Core that compiles
+            the model, or use ``compile_model``.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -167,7 +167,9 @@ def compile_stages(
 
 
 def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:
-    """Split a union into its models, each with its part of the placement, by name.
+    """Return name -> (model, its part of the placement) for each model of a union.
+
+    Names of nodes and inputs are those of each model alone.
 
     Args:
         model: The union, as ``load_model`` returns it.

@@ -125,8 +125,8 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (the content of the file in one
         line), ``plan`` (the row's label), ``verdict``, ``bound_ms`` (a lower bound of predictions),
-        ``wall_s``, ``file``, ``unsaved`` (why files could not be written; ``file`` is then None),
-        ``meanings`` of the candidates' names, ``memory`` (``devices`` with their limits, and
+        ``wall_s``, ``file``, ``unsaved`` (why files could not be written, with ``file`` None; or
+        ""), ``meanings`` of the candidates' names, ``memory`` (``devices`` with their limits, and
         ``placements`` with the bytes of weights and state on each device) and ``rows``.
 
         Of each candidate: ``label``, ``alone`` (a single device), ``also`` (other candidates that

@@ -18,7 +18,13 @@ from placement_gym.envs.episode import PLACEMENT, warn_finished
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.scaling import IndexBox
 from placement_gym.envs.unit_observation import FlatUnits, observe_unit
-from placement_gym.problem import Placement, Problem, check_placement_alone, free_memory_mask
+from placement_gym.problem import (
+    Placement,
+    Problem,
+    check_placement_alone,
+    free_memory_mask,
+    random_devices,
+)
 from placement_gym.problem.costs import CostTable, parse_schedule
 
 STARTS = ("first", "best-single", "random", "best")
@@ -245,7 +251,7 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     def choose_start(self) -> IntArray:
         """Return (n_units,) devices that an episode starts from."""
         if self.start == "random":
-            return draw_devices(self.problem.supported, self.np_random)
+            return random_devices(self.problem, self.np_random)
         if self.start == "best" and self.best is not None:
             return self.best[1]
         is_best = self.start == "best-single"
@@ -365,8 +371,3 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     def close(self) -> None:
         self.base.close()
-
-
-def draw_devices(supported: BoolArray, rng: np.random.Generator) -> IntArray:
-    """(n_units,) a random device for each unit, among those that support it."""
-    return (rng.random(supported.shape) * supported).argmax(axis=1).astype(np.int64)

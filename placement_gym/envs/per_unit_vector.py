@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from placement_gym.base import BoolArray, FloatArray, IntArray, UserError
 from placement_gym.envs.entry_points import SimulatedVectorEnv
 from placement_gym.envs.episode import PLACEMENT
-from placement_gym.envs.per_unit import PerUnitEnv, draw_devices
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.unit_observation import observe_unit
 from placement_gym.envs.vector import Info, Outcomes, SameStepVectorEnv
+from placement_gym.problem import random_devices
 
 
 class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray, NDArray[Any]]):
@@ -85,7 +86,7 @@ class PerUnitVectorEnv(SameStepVectorEnv[Any, IntArray], VectorEnv[Any, IntArray
         elif start in ("random", "best"):
             rows = self.best_rows.copy()
             if start == "random":
-                rows = np.stack([draw_devices(one.problem.supported, rng) for rng in self.rngs])
+                rows = np.stack([random_devices(one.problem, rng) for rng in self.rngs])
             if is_evaluated:
                 whole.outcomes = whole.evaluate(rows)
                 rows = whole.rows

@@ -51,8 +51,8 @@ def resolve_devices(
 
     Args:
         devices: As for ``parse_devices``; None means the default of the context.
-        context: ``"simulated"``, or a key of ``DEFAULTS`` for which this machine must have the
-            devices and reports their memory.
+        context: ``"simulated"``; or a key of ``DEFAULTS``: this machine must have the devices, and
+            their memory is read.
         core: Lists this machine's devices; None makes one.
 
     Raises:

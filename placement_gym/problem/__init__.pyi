@@ -17,6 +17,7 @@ from .patterns import MAX_CELLS as MAX_CELLS
 from .patterns import Interval as Interval
 from .patterns import cut_grid as cut_grid
 from .patterns import random_blocks as random_blocks
+from .patterns import random_devices as random_devices
 from .patterns import sample_placements as sample_placements
 from .patterns import window as window
 from .placement import Placement as Placement

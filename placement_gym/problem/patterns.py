@@ -34,6 +34,12 @@ def window(problem: Problem, interval: Interval, inside: int, outside: int) -> I
     return problem.move_unsupported(assignment)
 
 
+def random_devices(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) a random device for each unit, among those that support it."""
+    weights = rng.random(problem.supported.shape) * problem.supported
+    return weights.argmax(axis=1).astype(np.int64)
+
+
 def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
     """(n_units,) one to eight runs of units, each on a random device."""
     n_cuts = min(int(rng.integers(MAX_RUNS)), problem.n_units - 1)

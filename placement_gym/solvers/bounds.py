@@ -36,12 +36,13 @@ def lower_bound(
 
     Serial: a minimum cut, or a mixed-integer program. List and event: the longest path with
     transfers and the balanced load, then beams and the path-load program; the latency of the
-    placement may exceed the bound. Calls: that path. Loads: the linear program in which units can
-    be divided, then ``max_load``. Large graphs get the simple bounds alone.
+    placement may exceed the bound. Calls: the longest path with transfers. Loads: the linear
+    program in which units can be divided, then ``max_load``. Large graphs get the simple bounds
+    alone.
 
-    ``time_limit_s`` excludes the compilation of kernels. Ten units take a fraction of a second; a
-    bound that the limit ends depends on the machine. Some placement reaches ``upper_ms``, which the
-    bound does not exceed.
+    ``time_limit_s`` excludes the compilation of kernels. Ten units take a fraction of a second;
+    where the limit ends a solver, the bound depends on the machine. Some placement reaches
+    ``upper_ms``, which the bound does not exceed.
     """
     # Limits that a schedule ignores or only charges for must not enter a bound.
     if not semantics.limits_weights:

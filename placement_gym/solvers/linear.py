@@ -109,7 +109,7 @@ class Linear:
         self.n_rows += rows
 
     def require_differences(self, first: IntArray, second: IntArray, apart: IntArray) -> None:
-        """Require variables ``apart`` of at least the absolute differences between two blocks."""
+        """Require ``apart`` to be at least the absolute difference of two blocks of variables."""
         for sign in (1.0, -1.0):
             self.require((first, sign), (second, -sign), (apart, -1.0), rows=first.size)
 

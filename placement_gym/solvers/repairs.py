@@ -18,12 +18,19 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class RepairPrices:
-    """Costs that a repair minimises: times, and links between units, stored at both ends."""
+    """Costs that a repair minimises: times, and links between units, stored at both ends.
 
-    unit_ms: FloatArray  # (n_units, n_devices) time of each unit
-    first: IntArray  # (n_units + 1,) where each unit's links begin
-    other: IntArray  # (n_links,) the unit at the other end
-    link_ms: FloatArray  # (n_links, n_devices, n_devices) transfer by own device and the other's
+    Attributes:
+        unit_ms: (n_units, n_devices) time of each unit.
+        first: (n_units + 1,) where each unit's links begin.
+        other: (n_links,) the unit at the other end.
+        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
+    """
+
+    unit_ms: FloatArray
+    first: IntArray
+    other: IntArray
+    link_ms: FloatArray
 
     @classmethod
     def from_costs(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:

@@ -32,7 +32,7 @@ MAX_TIMES = 1000
 
 
 class EngineRequest(Protocol):
-    """The used part of ``ov.InferRequest``, which ``PhasedRequest`` also has."""
+    """The part of ``ov.InferRequest`` that is used, which ``PhasedRequest`` also has."""
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:
@@ -157,7 +157,7 @@ class PhasedModel:
 
 
 class PhasedRequest:
-    """The used part of ``ov.InferRequest``, on two compiled models.
+    """The part of ``ov.InferRequest`` that is used, on two compiled models.
 
     The first inference after ``reset_state`` runs on the model for prompts; then the state is
     copied to the model for tokens, which runs all others.

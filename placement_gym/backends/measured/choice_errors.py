@@ -23,9 +23,9 @@ Arrays = Mapping[int, Array]
 """Index -> input or output, of those that are known."""
 Attributes = Mapping[str, Any]
 Error = Callable[[Arrays, Arrays, Attributes, float], float]
-"""Relative error of an operator's outputs, given the reference's inputs, or the reference's outputs
-if the operator chooses inside; the outputs; attributes; and the largest error of values, which
-explains the outputs (0) or does not (``WRONG``) where boxes or labels are compared."""
+"""Relative error of an operator's outputs. Arguments: the reference's inputs, or its outputs if the
+operator chooses inside; the outputs; attributes; the largest error of values. Where boxes or labels
+are compared, the result is 0 if that error explains the outputs, else ``WRONG``."""
 WRONG = 1.0
 """Relative error of indices that rounding does not explain."""
 MIN_SHARE = 0.5

@@ -31,10 +31,10 @@ MICROSECOND = timedelta(microseconds=1)
 MAX_COUNTED = 10
 """Largest sum of counters of a batch that counts, as a multiple of the latency. Hand-tuned."""
 MAX_UNOWNED_SHARE = 0.02
-"""Share of the counted time that belongs to no operator without a message. Hand-tuned."""
+"""Largest share of counted time without an operator for which no message is printed. Hand-tuned."""
 MAX_UNEXPLAINED_SHARE = 0.3
-"""Relative difference between the counters' sum and the latency without a message. Hand-tuned: on
-the CPU it is up to 4 %, as counters cost time."""
+"""Largest relative difference between the counters' sum and the latency for which no message is
+printed. Hand-tuned: on the CPU it is up to 4 %, as counters cost time."""
 
 
 def measure_operator_times(

@@ -43,7 +43,7 @@ Lane: TypeAlias = "QueueLane | ThreadLane"
 class QueueLane:
     """OpenVINO's ``AsyncInferQueue``, for requests of one inference without state.
 
-    ``beat`` is called as each request begins, with the inputs of one of ``samples``.
+    Each request runs on the inputs of one of ``samples``; ``beat`` is called as it begins.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class QueueLane:
 class ThreadLane:
     """A thread for each request, for sequences, which keep a state, and for stages.
 
-    ``beat`` is called as each inference begins, with inputs of ``samples[sample][inference]``.
+    Inferences run on the inputs ``samples[sample][inference]``; ``beat`` is called as each begins.
     """
 
     def __init__(

@@ -171,7 +171,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator[None]:
-    """Add to an interrupt whether there is a profile, or a ``quick`` one, to continue from."""
+    """Say in an interrupt if a profile is kept to continue from; ``quick``: also a quick one."""
     try:
         yield
     except KeyboardInterrupt as interrupt:

@@ -101,10 +101,10 @@ class Stage:
         name: Name, as in ``"stage 1 on GPU.0"``.
         compiled: Compiled model.
         sources: (n_inputs,) source of each input.
-        turn: Held during an inference. All stages of a device share it: it limits their inferences
-            to the number of streams.
-        queue: Held also while waiting for the turn. Each stage has one with the same limit;
-            otherwise a stage with many requests would take most turns.
+        turn: Held during an inference. If a device has several stages, they share it: it limits
+            their inferences to the number of streams.
+        queue: Held also while waiting for the turn. Each of these stages has one with the same
+            limit; otherwise a stage with many requests would take most turns.
     """
 
     name: str
@@ -136,7 +136,10 @@ class StagedModel:
 
 
 class StagedRequest:
-    """``EngineRequest`` over the stages of a model; tensors pass between them without a copy."""
+    """The part of ``ov.InferRequest`` that inferences need, over the stages of a model.
+
+    Tensors pass between stages without a copy.
+    """
 
     def __init__(self, model: StagedModel) -> None:
         self.model = model

@@ -59,7 +59,7 @@ def time_once_ms(run: Callable[[], object]) -> float:
 
 
 def warm_up(run: Callable[[], object], max_runs: int) -> Arm:
-    """Run until times stop falling, at most ``max_runs`` times; returns what takes samples."""
+    """Run until times stop falling, at most ``max_runs`` times; return a function that samples."""
     last_ms, ms = float("inf"), float("inf")
     for _ in range(max_runs):
         last_ms, ms = ms, time_once_ms(run)
@@ -158,7 +158,7 @@ class Race:
         return self.speedup(arm, over) * (1.0 + self.noise(arm, over)) < than
 
     def drop_slower(self, noise: float) -> None:
-        """Drop arms within ``noise`` that are clearly slower than the fastest; the first stays."""
+        """Drop arms, of a noise of at most ``noise``, that are clearly slower; the first stays."""
         fastest = max(self.live, key=self.speedup)
         self.live = [
             arm
@@ -181,9 +181,10 @@ class Race:
     def noise_goal(self, arm: int, alone: bool, noise: float, fine: float) -> float:
         """The noise of an arm, one of several or ``alone``, that allows a verdict.
 
-        An arm that may equal the first needs ``fine`` alone, else ``noise``, as the fastest is
-        measured again alone. A clear one needs ``MAX_NOISE_OF_GAIN`` of its gain or loss, but a
-        faster one alone needs ``noise``, because its speed-up is the answer.
+        If it is alone and may equal the first, that is ``fine``; one of several needs ``noise``, as
+        the fastest is measured again alone. A clear one needs the larger of ``noise`` and
+        ``MAX_NOISE_OF_GAIN`` of its gain or loss, but a faster one that is alone needs ``noise``,
+        because its speed-up is the answer.
         """
         if not self.is_clear(arm):
             return fine if alone else noise

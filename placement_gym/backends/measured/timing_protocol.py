@@ -72,6 +72,6 @@ FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
 QUICK = TimingProtocol(
     repeats=4, racing=False, final_s=30.0, fit_placements=0, counter_inferences=8
 )
-"""For a quick profile, as a plan measures its finalists."""
+"""For a quick profile, which suffices a plan, whose finalists are measured."""
 FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)
 """For measurements that are compared with each other, as in ``fidelity``."""

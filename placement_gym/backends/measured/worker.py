@@ -46,9 +46,9 @@ FINAL_WARMUP = 3
 class Worker:
     """Compiles and times placements of one model, in this process.
 
-    All placements have the same settings and inputs, and run by one synchronous request. A run is
-    ``Request``, the request of the problem's graph. With objective ``"throughput"`` several are in
-    flight; see ``throughput``. ``MeasuredBackend`` documents its questions, which have the same
+    All placements have the same settings and inputs. A run is the request (``Request``) of the
+    problem's graph, on one synchronous infer request. With objective ``"throughput"`` several are
+    in flight; see ``throughput``. ``MeasuredBackend`` documents its questions, which have the same
     names here.
     """
 
@@ -188,7 +188,7 @@ class Worker:
             compiled[arm].append(candidate.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement], max_runs: int) -> list[Arm]:
-        """Warm placements up one after another; returns what samples each."""
+        """Warm placements up one after another; return a function that samples for each."""
         arms = [warm_up(candidate.run, max_runs) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()

@@ -88,7 +88,7 @@ class JointBackend(BackendWrapper):
     """Evaluates rows of decisions; a placement alone has level 0 and nothing fused.
 
     Raises:
-        UserError: The schedule or the memory model does not allow these decisions.
+        UserError: The schedule, the costs or the memory model does not allow these decisions.
     """
 
     inner: SimulatedBackend

@@ -118,6 +118,7 @@ class StudyResults:
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
+        """The results on some of the problems."""
         return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
 
     def role(self, problem: str) -> str:
@@ -169,10 +170,12 @@ class StudyResults:
         return any(row["scored_ms"] for row in self.rows)
 
     def known_of(self, problem: str) -> KnownLatencies:
+        """The known latencies of a problem."""
         return self.known.get(problem, KnownLatencies())
 
     @cached_property
     def score_references(self) -> dict[str, ScoreReference]:
+        """Problem -> the latency of a score of 1."""
         groups = group_by("problem", self.rows)
         return {p: choose_score_reference(self.known_of(p), rows) for p, rows in groups.items()}
 
@@ -191,11 +194,14 @@ class StudyResults:
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
+        """Problem -> the latency of its reference device."""
         groups = group_by("problem", self.rows)
         return {p: median_device_ms(rows, "latency_ms", "speedup") for p, rows in groups.items()}
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) lowest known latency / latency of the run, nan without one.
+        """(n_seeds, n_problems) lowest known latency / the run's.
+
+        It is 0 if the run failed, and nan where none ran.
 
         ``agent`` is a label, ``field`` one of ``score_fields``.
         """

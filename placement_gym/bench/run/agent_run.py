@@ -28,10 +28,10 @@ def run_agent(
 ) -> tuple[Row, Placement | None]:
     """Run an agent's search within a budget of evaluations, and measure its finalist again.
 
-    The last evaluations of the budget are those of a deterministic episode. An agent with ``learn``
-    gets the others; all of them if its ``predicts_best`` says that ``predict`` returns the best
-    placement that it has evaluated. The finalist is the fastest of the best three, measured again;
-    of an agent that does not learn, its one placement.
+    At the end every agent plays a deterministic episode. An agent with ``learn`` gets the rest of
+    the budget before, or the whole budget if its ``predicts_best`` says that ``predict`` returns
+    the best placement that it has evaluated. The finalist is the fastest of the best three,
+    measured again; of an agent that does not learn, its one placement.
 
     Returns the row, and the finalist's placement if there is one. A failure of the engine or of the
     agent, ``sys.exit`` included, is the row's ``error``; the row has the best placement so far.

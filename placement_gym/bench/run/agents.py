@@ -170,7 +170,8 @@ def load_agent(name: str) -> Any:
 
 def find_modules_in(folder: str | Path) -> None:
     """Make modules in a folder importable, as in ``my_module:make``."""
-    # At the end of the path, they hide no module of Python. An editable install is not on it.
+    # At the end of the path, they hide no module of Python. `IMPORT_ROOT` is added as an editable
+    # install is not on the path.
     for path in (str(IMPORT_ROOT), str(folder)):
         if path not in sys.path:
             sys.path.append(path)

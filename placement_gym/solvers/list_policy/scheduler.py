@@ -77,8 +77,8 @@ def schedule_lists(
     """Make a list schedule for each row of weights.
 
     A unit is placed when its first operator has its turn. The score of a device is when the
-    operator would be ready there, or its share of the sum that the schedule minimises, plus the
-    unit's time, and::
+    operator would be ready there (or, for a sum of loads, its share of it), plus the unit's time,
+    and::
 
           ms x its time  +  arriving x transfers of its inputs  +  taste of the device
         + stick, if the latest input is elsewhere  +  host, if that is the device
