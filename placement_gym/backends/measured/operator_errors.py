@@ -7,12 +7,12 @@ operator. Devices fuse less than in the whole model, so placements have to confi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placement_gym.backends.measured.candidate import HostedModel
+from placement_gym.backends.measured.choice_errors import Array
 from placement_gym.backends.measured.choices import Choice, ChoosingModel, add_outputs
 from placement_gym.backends.measured.outputs import infer, is_string, relative_error
 from placement_gym.backends.measured.stages import WHOLE_MODEL, CutStage, cut_model
@@ -25,7 +25,6 @@ from placement_gym.workloads import Outputs
 if TYPE_CHECKING:
     import openvino as ov
 
-Array = NDArray[Any]
 NodeOutput = tuple[str, int]
 """Name and output index of a node."""
 
