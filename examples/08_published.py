@@ -1,6 +1,6 @@
-"""Every published number of the agents' papers next to ours, with budget and evaluations.
+"""Published numbers of the agents' papers next to those found here, at stated budgets.
 
-Latencies of HSDAG's paper are those of its machine; ours are of the calibrated twin
+Latencies of HSDAG's paper are those of its machine; those found here are of the calibrated twin
 ``hsdag-paper``, or of generated graphs. Read whether the order of methods is the same, not whether
 milliseconds are. With ``--data``, exact placers are compared on the published workloads of
 dnn-partitioning, where numbers must agree. Started again after a stop, it runs what is missing.
@@ -28,18 +28,18 @@ NO_ID = {"features": ["type", "shape", "in_degree", "out_degree", "fractal_dimen
 NO_STRUCTURE = {"features": ["type", "shape", "position"]}
 AGENTS = {
     "HSDAG": {"name": "hsdag", "kwargs": PAPER},
-    "HSDAG, ours": {"name": "hsdag"},
+    "HSDAG, here": {"name": "hsdag"},
     "without output shape": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_SHAPE}},
     "without node ID": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_ID}},
     "without graph structure": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_STRUCTURE}},
     "Placeto": {"name": "placeto", "kwargs": PAPER},
-    "Placeto, ours": {"name": "placeto"},
+    "Placeto, here": {"name": "placeto"},
     "RNN-based": {"name": "rnn", "kwargs": PAPER},
-    "RNN-based, ours": {"name": "rnn"},
+    "RNN-based, here": {"name": "rnn"},
     "HDP": {"name": "hdp", "kwargs": PAPER},
     "GO": {"name": "gdp", "kwargs": PAPER},
     "Post": {"name": "post", "kwargs": PAPER},
-    "Post, ours": {"name": "post"},
+    "Post, here": {"name": "post"},
     "random blocks": {"name": "random-blocks"},
 }
 TABLE_2 = {
@@ -85,9 +85,9 @@ PIPELINES = {
 """Least largest load in ms by DP and DPL (Tarnawski et al. 2020)."""
 
 PANELS = {
-    ("Duan 2024", "ms"): ("latencies, ours / published (Duan 2024)", "what", "model"),
-    ("Duan 2024", "s"): ("search in seconds, ours / published (Duan 2024)", "what", "model"),
-    ("Tarnawski 2020", "ms"): ("loads, ours / published (Tarnawski 2020)", "model", "what"),
+    ("Duan 2024", "ms"): ("latencies, here / published (Duan 2024)", "what", "model"),
+    ("Duan 2024", "s"): ("search in seconds, here / published (Duan 2024)", "what", "model"),
+    ("Tarnawski 2020", "ms"): ("loads, here / published (Tarnawski 2020)", "model", "what"),
 }
 OTHERS = ("other claims", "", "")
 """Titles of panels of the picture, and the attributes of a line in rows and in colours."""
@@ -95,14 +95,14 @@ OTHERS = ("other claims", "", "")
 
 @dataclass
 class Line:
-    """One published number next to ours; None where there is none.
+    """One published number next to the one found here; None where there is none.
 
     Attributes:
         paper: First author and year.
         what: What is stated.
         model: On which graph.
         published: The number.
-        ours: The number found here, a median over seeds.
+        here: The number found here, a median over seeds.
         unit: Of both.
         budget: Evaluations that a run may use.
         evaluations: Evaluations that it used, a median.
@@ -112,7 +112,7 @@ class Line:
     what: str
     model: str
     published: float | None
-    ours: float | None
+    here: float | None
     unit: str
     budget: int | None = None
     evaluations: int | None = None
@@ -164,9 +164,9 @@ def table_2(options: argparse.Namespace, out: Path) -> tuple[list[Line], dict]:
                 line.budget, line.evaluations = options.budget, int(np.median(used))
             lines.append(line)
         for label, seconds in SEARCH_S.items():
-            ours = median([row["wall_s"] for row in runs[label, model]])
+            here = median([row["wall_s"] for row in runs[label, model]])
             paper = seconds.get(model)
-            lines.append(Line("Duan 2024", f"{label}, search", model, paper, ours, "s"))
+            lines.append(Line("Duan 2024", f"{label}, search", model, paper, here, "s"))
     return lines, runs
 
 
@@ -230,11 +230,11 @@ def doppler(options: argparse.Namespace, out: Path) -> Iterator[Line]:
             for label in DOPPLER
         }
         rivals = [found[label] for label in DOPPLER if label != "doppler" and found[label]]
-        ours = None
+        here = None
         if found["doppler"] and rivals:
-            ours = 100.0 * (1.0 - found["doppler"] / min(rivals))
+            here = 100.0 * (1.0 - found["doppler"] / min(rivals))
         what = "shorter than critical path and Placeto, up to"
-        yield Line("Yao 2026", what, model, 52.7, ours, "%", options.budget)
+        yield Line("Yao 2026", what, model, 52.7, here, "%", options.budget)
 
 
 def pipelines(options: argparse.Namespace, out: Path) -> Iterator[Line]:
@@ -246,13 +246,13 @@ def pipelines(options: argparse.Namespace, out: Path) -> Iterator[Line]:
         path = str(folder / f"{name}.json")
         study, rows = run([path], agents, out / "pipelines" / name, options, **kwargs)
         for agent, value in zip(agents, published, strict=True):
-            ours = median([r["latency_ms"] for r in rows if study.label(r) == agent])
+            here = median([r["latency_ms"] for r in rows if study.label(r) == agent])
             what = f"{agent.upper()}, largest load"
-            yield Line("Tarnawski 2020", what, name, value, ours, "ms", 1, 1)
+            yield Line("Tarnawski 2020", what, name, value, here, "ms", 1, 1)
 
 
 def make_table(lines: list[Line]) -> Table:
-    table = Table(*Line.__dataclass_fields__, title="published numbers and ours")
+    table = Table(*Line.__dataclass_fields__, title="published numbers, and those found here")
     for line in lines:
         cells = asdict(line).values()
         table.add_row(*(f"{c:.4g}" if isinstance(c, float) else str(c or "-") for c in cells))
@@ -260,10 +260,10 @@ def make_table(lines: list[Line]) -> Table:
 
 
 def draw(lines: list[Line], path: Path) -> None:
-    """Draw ours over published, 1 where they agree, and percentages side by side."""
+    """Draw ratios to published numbers, 1 where they agree, and percentages side by side."""
     panels = {}
     for line in lines:
-        if line.published is not None and line.ours is not None:
+        if line.published is not None and line.here is not None:
             panels.setdefault(PANELS.get((line.paper, line.unit), OTHERS), []).append(line)
     heights = [2 + len({name(li, row) for li in some}) for (_, row, _), some in panels.items()]
     figure = Figure(figsize=(9, 0.5 + 0.33 * sum(heights)), layout="constrained")
@@ -281,17 +281,17 @@ def draw_panel(axes, lines: list[Line], row: str, colour: str) -> None:
     for index, label in enumerate(series):
         mine = [line for line in lines if getattr(line, colour) == label]
         at = [names.index(name(line, row)) + 0.2 * (index - (len(series) - 1) / 2) for line in mine]
-        axes.plot([line.ours / line.published for line in mine], at, "o", ms=5, label=label)
+        axes.plot([line.here / line.published for line in mine], at, "o", ms=5, label=label)
     if series:
         axes.axvline(1.0, color="black", linewidth=0.8)
-        ratios = [line.ours / line.published for line in lines]
+        ratios = [line.here / line.published for line in lines]
         axes.set_xlim(min(0.9, 0.9 * min(ratios)), max(1.1, 1.1 * max(ratios)))
         axes.set_xscale("log" if max(ratios) > 10.0 * min(ratios) else "linear")
     else:
         at = range(len(names))
-        axes.hlines(at, [line.published for line in lines], [line.ours for line in lines], "0.8")
+        axes.hlines(at, [line.published for line in lines], [line.here for line in lines], "0.8")
         axes.plot([line.published for line in lines], at, "o", ms=5, mfc="white", label="published")
-        axes.plot([line.ours for line in lines], at, "o", ms=5, label="ours")
+        axes.plot([line.here for line in lines], at, "o", ms=5, label="here")
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(axis="y", alpha=0.3)

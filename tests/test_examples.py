@@ -23,7 +23,7 @@ PRINTED = {
     "06_hsdag": r"\d+\.\d{3} x best single",
     "07_ablations": r"% above the optimum, best \(greedy\)",
     "hsdag_single_file": r"the prediction is \d+\.\d{3} x best single",
-    "08_published": r"published numbers and ours(.|\n)*Yao 2026",
+    "08_published": r"published numbers, and those found here(.|\n)*Yao 2026",
     "requests_under_load": r"static: mean log slow-down \d+(.|\n)*PPO: mean log slow-down \d+",
     "09_twin_then_measured": r"milp(.|\n)*twin_then_measured(.|\n)*\| 0 \| 1 \| \d+ \|",
 }
