@@ -217,7 +217,7 @@ def count_samples(runs: dict, first: str, second: str, model: str) -> float:
 
 
 def doppler(options: argparse.Namespace, out: Path) -> Iterator[Line]:
-    """DOPPLER's claim in its simulator's semantics, on generated graphs of the sizes of its own."""
+    """DOPPLER's claim in its simulator's semantics, on generated graphs as large as its graphs."""
     models = options.generated.split(",")
     devices = [FOUR_GPUS]
     kwargs = {"devices": devices, "env_kwargs": {"schedule": "giph"}}

@@ -159,7 +159,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         check_not_negative("pace", pace, MAX_PACE)
         if pace < 1.0:
             raise UserError(
-                f"pace must be at least 1, work takes no less time beside others: {pace}"
+                f"pace must be at least 1 (other work never makes a device faster), not {pace}"
             )
         check_flag("observe_load", observe_load)
         check_render_mode(render_mode)
