@@ -58,9 +58,9 @@ def score(mine: Sequence[Row]) -> Estimate:
 
 
 def rank(rows: Sequence[Row], bed: str) -> list[Row]:
-    """The runs on a test bed with their agent's score over the models that all have run on.
+    """The runs on a test bed with their agent's score, those of the fastest agent first.
 
-    Those of the fastest agent are first.
+    Scores are over the models that all agents have run on, and the seeds of all these models.
     """
     runs = select(rows, bed)
     arms = group_by(runs, "arm")
@@ -68,8 +68,12 @@ def rank(rows: Sequence[Row], bed: str) -> list[Row]:
     everywhere = set(NAMES).intersection(*models_of_arms)
     if not everywhere:
         return []
+    seeds_of_models = [
+        {row["seed"] for row in runs if row["model"] == model} for model in everywhere
+    ]
+    seeds = set.intersection(*seeds_of_models)
     scores = {
-        arm: score([row for row in mine if row["model"] in everywhere])
+        arm: score([row for row in mine if row["model"] in everywhere and row["seed"] in seeds])
         for (arm,), mine in arms.items()
     }
     ranked = [row | {"score": scores[row["arm"]]} for row in runs]
