@@ -26,6 +26,15 @@ CONFIG = ConfigParser()
 CONFIG.read(ROOT / "setup.cfg")
 
 
+def test_the_test_command_of_the_readme_makes_its_environment() -> None:
+    """CI runs its three parts."""
+    (command,) = re.findall(r"^.* -m pytest$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    make, install, run = command.split(" && ")
+    assert make == "python3 -m venv .venv"
+    assert install.startswith(".venv/bin/pip install -c constraints.txt")
+    assert run == ".venv/bin/python -m pytest"
+
+
 def requirements(*further: str) -> dict[str, Version]:
     """The lower bound of every dependency of the package and its tests, and of further extras."""
     extras = CONFIG["options.extras_require"]
