@@ -299,4 +299,6 @@ def smallest_shape(port: ov.Output) -> tuple[int, ...]:
     shape = port.get_partial_shape()
     if shape.rank.is_dynamic:
         return ()
-    return tuple(size.get_length() if size.is_static else 1 for size in shape)
+    # By index: an iteration over OpenVINO's shapes ends by a C++ exception, which takes longer.
+    sizes = (shape[axis] for axis in range(len(shape)))
+    return tuple(size.get_length() if size.is_static else 1 for size in sizes)
