@@ -20,9 +20,8 @@ from agents.common import (
 from placement_gym.envs import edge_index
 
 STATE_KEYS = (
-    *("step", "graph_id", "current_unit"),
-    *("devices", "links", "room", "memory_pool", "scale"),
-)
+    "step", "graph_id", "current_unit", "devices", "links", "room", "memory_pool", "scale"
+)  # fmt: skip
 """Keys of an observation that describe the graph as a whole; they get a leading axis of one."""
 NODE_KEYS = ("x", "placement", "visited", "start", "unit_times", "unit_bytes", "supported")
 """Keys with a row for each unit."""

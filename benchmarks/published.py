@@ -79,7 +79,7 @@ def list_claims(lines: Sequence[Row]) -> list[Row]:
             "claim": line["what"],
             "graphs": line["model"],
             "published": f"{line['published']} {line['unit']}",
-            "here": f"{float(line['ours']):.3g} {line['unit']}",
+            "here": f"{float(line['here']):.3g} {line['unit']}",
         }
         for line in lines
         if line["paper"] != OF_HSDAG and line["unit"] != "ms"

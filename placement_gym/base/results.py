@@ -108,5 +108,6 @@ def set_aside(path: Path) -> Path | None:
     names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in range(1000))
     aside = next((free for free in names if not free.exists()), None)
     with suppress(OSError):
-        return aside and path.rename(aside)
+        if aside is not None:
+            return path.rename(aside)
     return None

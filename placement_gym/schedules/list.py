@@ -15,8 +15,14 @@ class ListSchedule(TimedSchedule):
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         simulator = self.simulator
-        fixed = simulator.sequence, simulator.channels, simulator.transfer, *simulator.gaps_ms
-        return list_schedule(simulator.program, placement, *fixed)
+        return list_schedule(
+            simulator.program,
+            placement,
+            simulator.sequence,
+            simulator.channels,
+            simulator.transfer,
+            *simulator.gaps_ms,
+        )
 
     def latency_ms(self, placement: UInt8) -> float:
         simulator, program = self.simulator, self.simulator.program

@@ -265,6 +265,7 @@ def count_crossings(
 def symmetric_matrix(
     values: FloatArray, links: list[tuple[int, int]], n_devices: int
 ) -> FloatArray:
-    matrix, (low, high) = np.zeros((n_devices, n_devices)), np.transpose(links)
-    matrix[low, high] = matrix[high, low] = values
+    matrix = np.zeros((n_devices, n_devices))
+    for value, (a, b) in zip(values, links, strict=True):
+        matrix[a, b] = matrix[b, a] = value
     return matrix

@@ -31,10 +31,10 @@ from placement_gym.problem import parse_assignment
 from placement_gym.solvers import ROUNDING
 
 COLUMNS = (
-    *("version", "commit", "processor"),
-    *("agent", "kwargs", "env", "env_kwargs", "seed", "budget"),
-    *("curve", "placement", "cpu_s"),
-)
+    "version", "commit", "processor",
+    "agent", "kwargs", "env", "env_kwargs", "seed", "budget",
+    "curve", "placement", "cpu_s",
+)  # fmt: skip
 """The columns that rows of every page share, from which a run can be made again; see ``Row``."""
 OF_STUDIES = {"score_on", "placement"}
 """Only rows that can be replayed, of studies and comparisons, have both."""
