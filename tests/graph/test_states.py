@@ -12,7 +12,7 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.graph import OpGraph, acyclic_submodels, extract, group
-from placement_gym.graph.extraction import bound
+from placement_gym.graph.extraction import bound, smallest_shape
 from placement_gym.hardware import PRESETS
 from placement_gym.models import load_model
 from placement_gym.problem.costs import analytic, operator_times, parse_schedule
@@ -23,6 +23,14 @@ from placement_gym.workloads import Conversation
 @cache
 def gpt_graph(view: str = "folded", scenario: str = "chat-6-4") -> OpGraph:
     return extract(load_model("gpt"), view, scenario)
+
+
+@pytest.mark.parametrize(
+    ("declared", "read"),
+    [([2, 3, 4], (2, 3, 4)), ([-1, 3], (1, 3)), ([], ()), (ov.PartialShape.dynamic(), ())],
+)
+def test_dynamic_dimensions_are_read_as_one(declared: object, read: tuple[int, ...]) -> None:
+    assert smallest_shape(ops.parameter(declared, np.float32).output(0)) == read
 
 
 def running_sum() -> ov.Model:
