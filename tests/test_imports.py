@@ -240,7 +240,6 @@ STARTS = (
             "agents",
             "networkx",
             "pydantic",
-            "scipy.sparse",
             *(f"placement_gym.{name}" for name in RARE),
         ),
     ),

@@ -48,7 +48,7 @@ class BenchEnv:
             if "keyword argument" not in str(error) and "multiple values" not in str(error):
                 raise
             # gym.make adds all arguments to the message
-            raise UserError(f"{env_id}: {error.__cause__ or error}") from error
+            raise UserError(f"{env_id}: {error.__cause__ or error.__context__ or error}") from error
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
