@@ -204,7 +204,7 @@ def test_a_detector_is_checked_planned_evaluated_and_exported(tmp_path: Path) ->
     ov.save_model(make_detector(), file, compress_to_fp16=False)
     assert not check(file, "cpu-testbed-pair", out=tmp_path, quiet=True)["file"]
     document = plan(file, "cpu-testbed", out=tmp_path, quiet=True, export=folder)
-    assert any("what 'nms' returns" in note for note in document["notes"])
+    assert any("output sizes of 'nms'" in note for note in document["notes"])
     assert all(not row["error"] for row in document["rows"])
     assert evaluate_placement(file, document["file"], quiet=True)["latency_ms"] > 0
     backend = build("NonMaxSuppression")

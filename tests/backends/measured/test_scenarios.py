@@ -164,7 +164,7 @@ def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPa
     assert worker_of(backend).reference_outputs.separate is not None  # before the inputs change
     steps = [list(step) for step in worker_of(backend).host.samples[0]]
     steps[0][0] = 1 + steps[0][0]
-    monkeypatch.setattr(backend, "samples", [steps])
+    monkeypatch.setattr(worker_of(backend).host, "samples", [steps])
     measured = backend.evaluate(halves(backend))
     assert "differ" in measured.error
     assert np.isnan(measured.parts_ms["token_ms"])
