@@ -7,12 +7,14 @@ import json
 import lzma
 import os
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fakes import Greedy
+from packaging.version import Version
 from studies import write_rows
 
 import placement_gym
@@ -296,9 +298,9 @@ def test_on_80_columns_no_row_is_torn_and_the_legend_has_one_line(tmp_path: Path
     document = compare(tmp_path, agents, seeds=2, devices="cpu-testbed-limited")
     lines = comparison_on_terminal(document, 80).splitlines()
     (legend,) = (at for at, line in enumerate(lines) if line.startswith("ms: "))
-    # rich before 14.3 thinks that a table is a column wider than it is, and a column is hidden
-    after = [line for line in lines[legend + 1 :] if not line.startswith("Hidden for lack")]
-    assert after[0].startswith("CPU_FAST alone: does not fit")
+    if Version(version("rich")) < Version("14.3"):  # takes a table for one character wider
+        assert lines.pop(legend + 1).startswith("Hidden for lack of width: seed")
+    assert lines[legend + 1].startswith("CPU_FAST alone: does not fit")
     labels = tuple(row["label"] for row in document["rows"])
     rows = [line for line in lines[:legend] if line.startswith(labels)]
     assert len(rows) == len(labels)
