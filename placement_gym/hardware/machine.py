@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from placement_gym.base import CompileError, UserError, last_line, suggest
 from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec, identify_device
@@ -21,6 +22,8 @@ HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
 REGISTERING = Lock()
 """Guards the registration of names, as several threads compile placements."""
+SUPPORTED_PROPERTIES: WeakKeyDictionary[ov.Core, dict[str, list[str]]] = WeakKeyDictionary()
+"""Properties of the devices whose plugins each core has loaded."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 ALLOCATION_PROPERTY = "GPU_DEVICE_MAX_ALLOC_MEM_SIZE"
 LARGE_ALLOCATIONS = "GPU_ENABLE_LARGE_ALLOCATIONS"
@@ -159,9 +162,15 @@ def list_plugins(specs: Sequence[DeviceSpec]) -> dict[str, str]:
 
 
 def load_plugin(core: ov.Core, device: str) -> list[str]:
-    """Load the plugin of a device; return the properties that it supports."""
-    with keep_signal_stack():
-        return list(core.get_property(device, "SUPPORTED_PROPERTIES"))
+    """Load the plugin of a device; return the properties that it supports.
+
+    OpenVINO is asked once, as its Python API never frees this list (2026.4).
+    """
+    supported = SUPPORTED_PROPERTIES.setdefault(core, {})
+    if device not in supported:
+        with keep_signal_stack():
+            supported[device] = list(core.get_property(device, "SUPPORTED_PROPERTIES"))
+    return supported[device]
 
 
 class SignalStack(ctypes.Structure):

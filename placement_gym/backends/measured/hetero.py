@@ -260,9 +260,11 @@ def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
 
 def count_submodels(compiled: ov.CompiledModel) -> int:
     """The number of submodels that HETERO made; 1 without HETERO."""
-    if "HETERO_NUMBER_OF_SUBMODELS" not in compiled.get_property("SUPPORTED_PROPERTIES"):
+    # SUPPORTED_PROPERTIES would tell, but OpenVINO's Python API never frees the list (2026.4).
+    try:
+        return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+    except RuntimeError:
         return 1
-    return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 
 def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> IntArray:
