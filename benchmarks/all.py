@@ -58,7 +58,11 @@ GYM, PICTURES = "placement-gym ", "python benchmarks/pictures.py "
 PAGES: dict[str, Page] = {
     "measured.md": Page(
         9.0,
-        {"measured-rows.jsonl": "", "measured-twin-rows.jsonl": ""},
+        {
+            "measured-rows.jsonl": "",
+            "measured-twin-rows.jsonl": "",
+            "measured-profiles.jsonl": "profiles.py",
+        },
         (f"{GYM}bench run measured --out {{out}}/measured",
          "cp {out}/measured/results.jsonl {out}/measured-rows.jsonl",
          "python benchmarks/twin.py --out {out}/twin",

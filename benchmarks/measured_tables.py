@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import zip_longest
 
 import numpy as np
-from common import Row
+from common import Row, load_rows
 from scipy import stats
 from summaries import Describe, Tables, first, group_by, number, only, tabulate
 
@@ -21,6 +21,9 @@ TWO, THREE = "cpu-testbed-limited", "cpu-testbed-limited-3"
 SHORT = ("openvino-auto", "ppo", "placeto", "random-blocks", "hsdag", "rnn", "prefix", "greedy",
          "search")  # fmt: skip
 """Agents of the README's table."""
+WITHOUT_PROFILE = {"single-device", "openvino-hetero", "openvino-auto", "window", "annealing"}
+"""Agents that neither read a profile nor have placements repaired by its times."""
+PROFILES = "measured-profiles.jsonl"
 BEDS = {TWO: 2, THREE: 3}
 """Test bed -> number of its devices, which identifies its rows."""
 
@@ -90,9 +93,22 @@ def list_agents(rows: Sequence[Row], bed: str) -> list[Row]:
         },
         "IQM": lambda mine: describe_estimate(mine[0]["score"]),
         "placements": number("evaluations", "d", max),
-        "minutes": lambda mine: f"{np.median([row['wall_s'] for row in mine]) / 60:.1f}",
+        "minutes": lambda mine: f"{np.median([*map(run_seconds, mine)]) / 60:.1f}",
     }
     return tabulate(rank(rows, bed), ["arm"], columns)
+
+
+def run_seconds(row: Row) -> float:
+    """Seconds of a run and of its agent's profile, if it uses one."""
+    run_s: float = row["wall_s"]
+    if row["arm"] in WITHOUT_PROFILE:
+        return run_s
+    profiles = [
+        profile["wall_s"]
+        for profile in load_rows(PROFILES)
+        if profile["model"] == row["model"] and BEDS[profile["bed"]] == len(row["devices"])
+    ]
+    return run_s + float(np.median(profiles))
 
 
 def describe_estimate(estimate: Estimate) -> str:

@@ -69,4 +69,6 @@ class SingleDeviceResults:
         if device is not None:
             return self.of_device(device)
         any_measurement = next(m for m in self.measurements if m is not None)
-        return Measurement.failed("no single device holds the model", any_measurement.reference_ms)
+        return Measurement.failed(
+            "no single device may run the model", any_measurement.reference_ms
+        )

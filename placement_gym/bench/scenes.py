@@ -60,12 +60,15 @@ def open_runs(rows: Sequence[Json]) -> Scene:
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
     """Read the placement of a file, with the costs next to it, if there are any."""
     placement, costs = Placement.load(path), name_costs_file(path)
-    kwargs = {
-        **({"costs": str(costs)} if costs.is_file() else {}),
+    kwargs: dict[str, Any] = {
         **placement.spec.to_json(),
         "devices": placement.devices,
         **changes,
     }
+    if costs.is_file():
+        # Another model is explained by the placement: the user has not named the costs.
+        placement.fit(build_problem({**kwargs, "granularity": "op"}).problem.units.graph)
+        kwargs["costs"] = str(costs)
     return [StatedPlacement(path.stem, placement, kwargs, saved=describe_saved(placement))]
 
 

@@ -177,8 +177,11 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
+        UserError: The model is not a union.
     """
     fitted = placement.fit(extract_spec(model, placement.spec))
+    if not list_members(model):
+        raise UserError("the model is not a union of several: compile_model takes it as it is")
     placements = {}
     for name, part in split_union(model).items():
         own = take_part(fitted, name)

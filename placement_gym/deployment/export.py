@@ -25,6 +25,7 @@ from placement_gym.backends.measured import (
 )
 from placement_gym.base import (
     UserError,
+    check_integer,
     make_output_folder,
     replace_files,
     safe_name,
@@ -100,6 +101,8 @@ def export_placement(  # noqa: D417  arguments as for gym.make share a line
         PlacementMismatchError: The placement was made for another model.
         UserError: ``out`` cannot be written, or the model cannot be loaded.
     """
+    if requests is not None:
+        check_integer("requests", requests, 1)
     planned = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with model_of_placement(model):

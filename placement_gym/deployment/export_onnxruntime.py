@@ -29,7 +29,14 @@ from placement_gym.deployment.export import (
 )
 from placement_gym.graph import extract_spec
 from placement_gym.hardware import DeviceSpec
-from placement_gym.models import InputsArgument, Shapes, load_model, match_built_in, save_arrays
+from placement_gym.models import (
+    InputsArgument,
+    Shapes,
+    load_model,
+    match_built_in,
+    model_of_placement,
+    save_arrays,
+)
 from placement_gym.problem import Placement
 
 if TYPE_CHECKING:
@@ -72,7 +79,8 @@ def export_for_onnxruntime(  # noqa: D417  arguments as for gym.make share a lin
     path = check_file(model)
     targets = name_providers(planned)
     onnx = import_onnx()
-    loaded = load_model(path, shapes, planned.spec.inputs)
+    with model_of_placement(model):
+        loaded = load_model(path, shapes, planned.spec.inputs)
     devices = map_outputs(planned, loaded)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)

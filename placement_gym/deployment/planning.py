@@ -24,6 +24,7 @@ from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.base import (
     EngineError,
     check_output_folder,
+    check_positive,
     keep_results,
     make_output_folder,
     progress_bar,
@@ -150,6 +151,7 @@ def plan(  # noqa: D417  keywords as for gym.make share a line
     """
     start_s = perf_counter()
     goal = find_objective(objective)
+    check_positive("time_limit_s", time_limit_s)
     # Fail before minutes of measuring if possible.
     folder = check_output_folder(out)
     if export is not None:

@@ -282,7 +282,7 @@ def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     """State in one sentence whether a split pays."""
     winner = next(row for row in rows if row["label"] == label)
     if winner["speedup"] is None:
-        return f"No single device holds the model; {label} is the fastest split."
+        return f"No single device may run the model; {label} is the fastest split."
     if not winner["alone"]:
         return f"{label} beats the best single device by {100 * (winner['speedup'] - 1):.1f} %."
     splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base import MAX_LISTED_NAMES, UserError, join_words, unknown_name
-from placement_gym.models.shapes import input_names
+from placement_gym.models.shapes import index_names, input_names
 from placement_gym.models.tensors import (
     copy_tensor,
     is_foreign,
@@ -36,7 +36,7 @@ class InputReader:
         self.names = [[name.removeprefix(prefix) for name in input_names(port)] for port in ports]
         self.types = [port.get_element_type() for port in ports]
         self.shapes = [port.get_partial_shape() for port in ports]
-        self.index = {name: i for i, names in enumerate(self.names) for name in names}
+        self.index = index_names(self.names)
 
     def read(self, inputs: Any) -> list[ov.Tensor]:
         """Read a mapping by name or index, a sequence or an array, or raise ``UserError``."""

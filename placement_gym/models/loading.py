@@ -163,6 +163,7 @@ def prepare(
     A dynamic batch of a model with state becomes that of another input, or one. See ``load_model``
     for arguments and errors.
     """
+    make_names_unique(model)
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
         bind_shapes(model, shapes)
@@ -176,11 +177,16 @@ def prepare(
         drop_lower_bounds(model)
     nodes = model.get_ordered_ops()
     name_added_nodes(node for node in nodes if node.get_friendly_name() not in node_names)
+    make_names_unique(model)
+    return model
+
+
+def make_names_unique(model: ov.Model) -> None:
+    """Number the friendly names that several nodes have, in place."""
     used_names: set[str] = set()
-    for node in nodes:
+    for node in model.get_ordered_ops():
         name, copies = node.get_friendly_name(), count(2)
         while name in used_names:
             name = f"{node.get_friendly_name()}_{next(copies)}"
         node.set_friendly_name(name)
         used_names.add(name)
-    return model

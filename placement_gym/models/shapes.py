@@ -64,7 +64,7 @@ def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Se
         raise UserError(
             f"{argument} maps names to sizes, as in {{'input_ids': [1, 64]}}, not {shapes!r}"
         )
-    index = {name: number for number, port in enumerate(model.inputs) for name in input_names(port)}
+    index = index_names([input_names(port) for port in model.inputs])
     sizes_of: dict[int, Sequence[int | str]] = {}
     # An exact name takes precedence over a pattern.
     for key in sorted(shapes, key=lambda key: key in index):
@@ -217,6 +217,15 @@ def name_added_nodes(nodes: Iterable[ov.Node]) -> None:
 def input_names(port: ov.Output) -> list[str]:
     """Return the names of an input for ``shapes``; messages use the first."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
+
+
+def index_names(names: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return name -> index of its input, from the ``input_names`` of each.
+
+    As in OpenVINO, a name is first that of a tensor; only then the last one, that of a node.
+    """
+    nodes = {own[-1]: number for number, own in enumerate(names)}
+    return nodes | {name: number for number, own in enumerate(names) for name in own[:-1]}
 
 
 def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:

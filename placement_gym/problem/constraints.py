@@ -62,10 +62,15 @@ class Constraints:
             values = None
             try:
                 values = parse(content)
-                return cls(**check(ConstraintFields, values).model_dump())
+                return cls.parse_fields(values)
             except UserError as error:
                 raise refuse_file(given, "a file of constraints", values, error) from error
-        fields = check(ConstraintFields, {} if given is None else given)
+        return cls.parse_fields(given)
+
+    @classmethod
+    def parse_fields(cls, values: Any) -> Constraints:
+        """Read constraints from a mapping of their fields, or None, as of an empty file."""
+        fields = check(ConstraintFields, {} if values is None else values)
         return cls(**fields.model_dump())
 
     def to_json(self) -> dict[str, Any]:

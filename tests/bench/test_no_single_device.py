@@ -1,5 +1,5 @@
 # White-box tests of bench.report
-"""Where no single device holds the model, nothing is compared with one: rows hold a penalty."""
+"""Where no single device may run the model, nothing is compared with one: rows hold a penalty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placement_gym.view.figures import draw_comparison
 
 SIM = "DevicePlacementSim-v0"
 SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
-REASON = "No single device holds the model"
+REASON = "No single device may run the model"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_the_table_has_dashes_and_the_verdict_says_why(
     assert (shown["x best single"], shown["faster"]) == ("-", "-")
     assert document["verdict"].startswith(REASON)
     line = comparison.describe_run(row, one_device_holds_the_model=False)
-    assert "no single device holds the model, 20 evaluations" in line
+    assert "no single device may run the model, 20 evaluations" in line
 
 
 def test_bars_are_relative_to_the_reference_device(row: dict[str, Any]) -> None:

@@ -56,6 +56,8 @@ def test_costs_given_with_a_file_are_those_of_its_view(tmp_path: Path) -> None:
     table = build_simulated_problem(ModelSpec(MODEL, "op"), "cpu+dgpu").costs
     replace(table, source="mine").save(tmp_path / "plan-costs.json")
     assert open_scene([file]).backend.costs.source == "mine"
+    with pytest.raises(PlacementMismatchError, match="was made for model"):
+        open_scene([file], "synthetic-layered-31")
 
 
 def test_placements_of_equal_units_keep_them(tmp_path: Path) -> None:

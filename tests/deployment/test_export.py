@@ -195,8 +195,9 @@ for turn in range(2):
     request.reset_state()
     for step in range({steps}):
         named = {{port: inputs[f"{{step}}-{{port}}"] for port in range(3)}}
-        for port, array in enumerate(request.infer(named).values()):
-            outputs[f"{{step}}-{{port}}"] = array.copy()
+        request.infer(named)
+        for port, tensor in enumerate(request.output_tensors):
+            outputs[f"{{step}}-{{port}}"] = tensor.data.copy()
 np.savez("{folder}/outputs.npz", **outputs)
 assert not [name for name in sys.modules if name.startswith("placement_gym")]
 print(len(request.decode.query_state()))

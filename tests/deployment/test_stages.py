@@ -79,6 +79,8 @@ def test_each_request_gets_the_outputs_of_its_own_inputs() -> None:
 def test_inputs_are_copied() -> None:
     ones = np.ones((1, 3, 64, 64), np.float32)
     request = compile_staged("tiny", halves("tiny")).create_infer_request()
+    with pytest.raises(UserError, match="'image' is missing"):
+        request.infer()
     request.infer(ones)
     first = read(request)
     ones[:] = 0

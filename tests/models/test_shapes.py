@@ -15,7 +15,7 @@ from stateful_models import make_cross_attention, make_state_space
 from placement_gym.backends.simulated import build_simulated_problem
 from placement_gym.base import UserError
 from placement_gym.cli.values import parse_shapes
-from placement_gym.models import ModelSpec, UnsupportedModelError, load_model
+from placement_gym.models import InputReader, ModelSpec, UnsupportedModelError, load_model
 from placement_gym.models.shapes import match_inputs
 from placement_gym.models.stateful import bind_batch
 from placement_gym.workloads.steps import Step, input_shape
@@ -53,6 +53,33 @@ def test_many_inputs_are_bound_by_a_pattern_that_a_short_error_names() -> None:
     assert "and 47 more" in str(error.value)
     assert len(str(error.value)) < 600
     assert load_model(make_many(50), shapes={"image_*": [1, 3]}).output().shape == [1, 155]
+
+
+def test_the_name_of_a_tensor_goes_before_that_of_another_node() -> None:
+    ports = [ops.parameter([-1, 3], np.float32, name=name) for name in ("input0", "image")]
+    for port, name in zip(ports, ("image", "mask"), strict=True):
+        port.output(0).get_tensor().set_names({name})
+    model = ov.Model([ops.result(ops.concat(ports, 1))], ports, "renamed")
+    given = {"image": [1, 3], "mask": [2, 3], "input0": [3, 3]}
+    assert match_inputs(model, {"image": [1, 3]}, "shapes") == {0: [1, 3]}
+    assert match_inputs(model, {"mask": [2, 3], "input0": [3, 3]}, "shapes") == {
+        1: [2, 3],
+        0: [3, 3],
+    }
+    assert {name: InputReader(model).find(name) for name in given} == {
+        "image": 0, "mask": 1, "input0": 0,
+    }  # fmt: skip
+
+
+def test_inputs_of_one_name_are_named_as_the_loaded_model_names_them() -> None:
+    ports = [ops.parameter([size], np.float32, name="x") for size in (2, 3)]
+    for port in ports:
+        port.output(0).get_tensor().set_names(set())
+    model = ov.Model([ops.result(ops.concat(ports, 0))], ports, "equal")
+    names = [port.get_node().get_friendly_name() for port in load_model(model).inputs]
+    assert len({*names}) == 2
+    arrays = {name: np.ones(size, np.float32) for name, size in zip(names, (2, 3), strict=True)}
+    assert load_model(model, inputs=arrays).output().shape == [5]
 
 
 def test_an_input_of_its_own_name_goes_before_a_pattern() -> None:

@@ -102,6 +102,8 @@ def test_files_in_yaml_and_json_say_the_same(tmp_path: Path) -> None:
     given = {"keep_off": {"GPU": ["gate"]}, "max_submodels": 2}
     (tmp_path / "a.yaml").write_text("keep_off:\n  GPU: [gate]\nmax_submodels: 2\n")
     (tmp_path / "a.json").write_text(json.dumps(given))
+    (tmp_path / "none.yaml").write_text("# keep_off:\n#   GPU: [gate]\n")
+    assert Constraints.parse(tmp_path / "none.yaml") == Constraints()
     for file in ("a.yaml", "a.json"):
         found = Constraints.parse(tmp_path / file)
         assert found.to_json() == given

@@ -97,7 +97,8 @@ def parse_json(content: bytes | str) -> Any:
 def check(schema: type[Schema], values: Any) -> Schema:
     """Check values by a schema, or raise ``UserError`` with the first wrong fields."""
     if not isinstance(values, Mapping):
-        raise UserError(f"it needs an object with the keys {required_keys(schema)}")
+        keys = required_keys(schema) or [*schema.model_fields]
+        raise UserError(f"it needs an object with the keys {keys}")
     try:
         return schema.model_validate(values)
     except ValidationError as error:

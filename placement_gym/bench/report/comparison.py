@@ -127,7 +127,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool) -> str:
     seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
         return make_printable(explain_failure(row, seed))
-    gain = "no single device holds the model"
+    gain = "no single device may run the model"
     if one_device_holds_the_model:
         ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
         gain = f"{ratio} x the best single device"

@@ -264,10 +264,10 @@ def count_split_wins(results: StudyResults) -> str:
     won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - unsplit
     n = len(results.problems)
     if n == len(unsplit):
-        return f"No single device holds {'the model' if n == 1 else 'any of the models'}."
+        return f"No single device may run {'the model' if n == 1 else 'any of the models'}."
     if n == 1:
         verb = "beats" if won else "does not beat"
         return f"Splitting the model {verb} the best single device."
-    remark = f"; no single device holds the model of {len(unsplit)}" if unsplit else ""
+    remark = f"; no single device may run the model of {len(unsplit)}" if unsplit else ""
     wins = len(won) or "none"
     return f"Splitting the model beats the best single device on {wins} of them{remark}."

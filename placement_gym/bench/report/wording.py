@@ -162,7 +162,7 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
         return "No split was measured."
     fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
     if not one_device_holds_the_model:
-        return f"No single device holds the model; {fastest['label']} is the fastest split."
+        return f"No single device may run the model; {fastest['label']} is the fastest split."
     gains = {
         label: np.nanmedian([row.get("speedup_vs_best_single") or np.nan for row in runs]) - 1.0
         for label, runs in group_by("label", rows).items()

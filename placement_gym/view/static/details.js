@@ -148,7 +148,7 @@ const details = (() => {
     if (placement.error) add(make("p", `infeasible: ${placement.error}`, "bad"));
     for (const caution of data.cautions) add(make("p", caution, "bad"));
     if (!data.one_device_holds_the_model) {
-      add(make("p", "No single device holds the model, so there is none to compare with.", "soft"));
+      add(make("p", "No single device may run the model, so there is none to compare with.", "soft"));
     }
     add(make("p", `simulated: costs “${data.costs}”, schedule “${data.schedule}”`, "soft"));
     const rows = devices.map((device, d) => {
