@@ -285,7 +285,8 @@ LATEST_KILL_S = {"simulated": 3.0, "measured": 10.0}
 """Of a parent's life; 20 of them must not be enough to end the study."""
 NOISY = ("noise", "latency_ms", "latency_p90_ms", "speedup", "speedup_vs_best_single", "warning",
          "disturbed", "interference")  # fmt: skip
-CHOSEN = ("greedy_latency_ms", "greedy_speedup", "n_submodels", "n_submodels_expected", "placement")
+CHOSEN = ("greedy_latency_ms", "greedy_speedup", "n_submodels", "n_submodels_expected",
+          "memory_bytes", "placement")  # fmt: skip
 """Fields of measured rows that differ from run to run: numbers, and what follows from them."""
 
 
