@@ -50,7 +50,8 @@ class BestPlacements(dict[int, Best]):
             raise UserError(
                 f"there is a best placement of each graph: use {graphs}"
                 if self
-                else "no feasible placement has been evaluated: call learn, for more steps"
+                else "no feasible placement has been evaluated: call learn for more steps, or "
+                "give devices more memory if none fits"
             )
         return next(iter(self.values()))
 

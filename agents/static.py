@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, islice, permutations
 from typing import Any
 
@@ -42,7 +42,16 @@ class FixedPlacement:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[IntArray, Any]:
-        """The placement; in an environment of one unit per step, the current unit's device."""
+        """The placement; in an environment of one unit per step, the current unit's device.
+
+        Raises:
+            UserError: The observation does not say what is placed.
+        """
+        if not isinstance(observation, Mapping):
+            raise UserError(
+                "a placement that is known cannot be played from these observations, as of "
+                "observe='flat' or a wrapper: compare in the environment without that"
+            )
         if "current_unit" in observation:
             return self.assignment[read_current_unit(observation)[..., 0]], state
         if len(self.assignment) > observation["placement"].shape[-1]:  # all decisions

@@ -112,6 +112,7 @@ class REINFORCE(OnPolicyAlgorithm):
     ) -> None:
         check_choice("returns", returns, RETURNS)
         check_choice("baseline", baseline, baselines.BASELINES)
+        n_steps = parse_count("n_steps", n_steps, 1)
         if isinstance(policy, type) and issubclass(policy, GraphPolicy):
             policy_kwargs = {"critic": False, **(policy_kwargs or {})}
         super().__init__(

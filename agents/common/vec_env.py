@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from agents.common.graphs import altered
-from placement_gym.base import IntArray, UserError, warn_user
+from placement_gym.base import IntArray, UserError, join_words, warn_user
 from placement_gym.envs import (
     DevicePlacementEnv,
     PlacementVectorEnv,
@@ -28,6 +28,9 @@ from placement_gym.envs import (
     placement_env,
     read_sizes,
 )
+
+REQUIRED = {"graph_id", "node_mask", "placement", "step"}
+"""Keys of observations that policies of graphs read."""
 
 
 class PlacementVecEnv(VecEnv):
@@ -271,6 +274,11 @@ def check_spaces(envs: Sequence[gym.Env[Any, Any]]) -> None:
             raise UserError(
                 "policies of graphs cannot read these observations, as of a wrapper or of "
                 "observe='flat': use PPO('MlpPolicy', env), or the environment without that"
+            )
+        if missing := REQUIRED - {*env.observation_space}:
+            raise UserError(
+                f"policies of graphs need {join_words(sorted(missing))} of the observation, which "
+                "a wrapper leaves out: use the environment without it"
             )
         check_sizes(read_sizes(envs[0].observation_space), read_sizes(env.observation_space))
         if env.action_space != envs[0].action_space:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ import numpy as np
 from agents.search.moves import Moves
 from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from agents.search.starts import HEURISTICS, extend_starts, propose_starts
-from placement_gym.base import IntArray, parse_count
+from placement_gym.base import IntArray, UserError, check_not_negative, parse_count
 from placement_gym.problem import assignment_hash, random_blocks
 
 MAX_ATTEMPTS = 5
@@ -52,8 +53,10 @@ class Annealing(Search):
         patience: int = 300,
     ) -> None:
         super().__init__(env, seed)
-        self.horizon, self.temperature = horizon, temperature
-        self.batch, self.patience = batch, patience
+        self.horizon = None if horizon is None else parse_count("horizon", horizon, 1)
+        self.temperature = parse_temperature(temperature)
+        self.batch = parse_count("batch", batch, 1)
+        self.patience = parse_count("patience", patience, 1)
         starts = propose_starts(env, start)
         if starts is None:
             starts = random_blocks(self.problem, self.rng)[None]
@@ -123,6 +126,15 @@ class Annealing(Search):
             return 0.0
         progress = min(self.evaluations / (self.horizon or 1), 1.0)
         return float(start * (final / start) ** progress)
+
+
+def parse_temperature(values: Any) -> tuple[float, float]:
+    """Return the initial and the final temperature; ``UserError`` unless they are two numbers."""
+    if not isinstance(values, Sequence) or len(values) != 2:
+        raise UserError(f"temperature is its initial and final value, not {values!r:.200}")
+    for value in values:
+        check_not_negative("temperature", value)
+    return values[0], values[1]
 
 
 def hill_climb(

@@ -32,14 +32,18 @@ def play_episode(
 ) -> dict[str, Any]:
     """Play one episode and return its last info.
 
-    Action masks are passed to a ``predict`` that takes ``action_masks``, as MaskablePPO's does.
+    Action masks are passed to a ``predict`` that takes ``action_masks``, as MaskablePPO's does. A
+    model of Stable-Baselines3 that trained under ``VecNormalize`` sees normalised observations.
     """
     observation, info = env.reset(seed=seed)
+    find_normalizer = getattr(policy, "get_vec_normalize_env", lambda: None)
+    normalizer: Any = find_normalizer()
     masked = "action_masks" in signature(policy.predict).parameters
     state, done, first = None, False, True
     while not done:
         masks = {"action_masks": env.get_wrapper_attr("action_masks")()} if masked else {}
-        action, state = policy.predict(observation, state, first, deterministic, **masks)
+        seen = observation if normalizer is None else normalizer.normalize_obs(observation)
+        action, state = policy.predict(seen, state, first, deterministic, **masks)
         observation, _, terminated, truncated, info = env.step(action)
         done, first = terminated or truncated, False
     return info

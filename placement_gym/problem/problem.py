@@ -57,8 +57,8 @@ class Problem:
         unsupported = np.flatnonzero(~self.supported.any(axis=1))
         if len(unsupported):
             raise UserError(
-                f"no device runs unit {self.units.names[unsupported[0]]!r}: "
-                "pass granularity='op', or add a device"
+                f"no device runs unit {self.units.names[unsupported[0]]!r}: add a device that "
+                "does, or, if it is a group of operators, pass granularity='op'"
             )
         if not self.runs_all.any():
             raise UserError(

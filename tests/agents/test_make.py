@@ -178,6 +178,14 @@ def test_max_episode_steps_truncates_as_a_time_limit_does() -> None:
             assert all(("terminal_observation" in info) == at_limit for info in infos)
 
 
+@pytest.mark.parametrize("name", ["hsdag", "rnn", "placeto", "gdp"])
+def test_a_wrapper_that_leaves_keys_out_is_refused(name: str) -> None:
+    env = gym.make(PER_UNIT if name == "placeto" else SIMULATED, model="tiny")
+    left = gym.wrappers.FilterObservation(env, ["placement", "step"])
+    with pytest.raises(UserError, match="graph_id and node_mask"):
+        agents.make(name, left).learn(1)
+
+
 def test_a_wrapper_that_changes_the_graph_is_refused() -> None:
     def scale(observation: dict[str, Any]) -> dict[str, Any]:
         return {**observation, "x": 0.5 * observation["x"]}

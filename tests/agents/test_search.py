@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import placement_gym  # noqa: F401  registers the environments
 from agents.search import Search
 from agents.search.annealing import Annealing, hill_climb
-from placement_gym.base import FloatArray, IntArray
+from placement_gym.base import FloatArray, IntArray, UserError
 from placement_gym.bench.run import AgentSpec, BenchEnv, BudgetedBackend, load_agent, run_agent
 from placement_gym.envs import placement_env
 from placement_gym.problem import Placement
@@ -192,3 +193,12 @@ def test_searches_survive_one_device(name: str) -> None:
         )
         found = load_agent(name)(env, 0).learn(30)
         assert found.evaluations == 30
+
+
+@pytest.mark.parametrize("options", [
+    {"batch": 0}, {"batch": "two"}, {"patience": -1}, {"horizon": 0}, {"temperature": 3},
+    {"temperature": (-1.0, 0.0)},
+])  # fmt: skip
+def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=next(iter(options))):
+        Annealing(environment("tiny"), 0, **options)

@@ -91,3 +91,9 @@ def test_proposals_are_evaluated_in_their_order(name: str) -> None:
     agent.learn(12)
     again = list(load_agent(name)(env, seed=3).proposals(12))
     assert [one.assignment.tolist() for one in counted.history] == [one.tolist() for one in again]
+
+
+def test_a_known_placement_cannot_be_played_from_flat_observations() -> None:
+    env = gym.make(PER_UNIT, model="tiny", observe="flat")
+    with pytest.raises(UserError, match="observe='flat'"):
+        static.prefix(env, 0).learn(1)

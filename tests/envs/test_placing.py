@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import placement_gym
 from placement_gym.base import UserError
@@ -65,3 +66,24 @@ def test_another_size_is_refused_with_the_arguments_that_mend_it() -> None:
     several = gym.make(SIM, model="tiny", devices="cpu+2dgpu")
     with pytest.raises(UserError, match=r"train it with max_devices=3, and make this"):
         placement_gym.place(model, several)
+
+
+def test_a_model_sees_observations_as_its_training_normalised_them() -> None:
+    def make() -> gym.Env[Any, Any]:
+        return gym.make(PER_UNIT, model="tiny", observe="flat")
+
+    envs = VecNormalize(DummyVecEnv([make]))
+    model = PPO("MlpPolicy", envs, n_steps=16, batch_size=16, seed=0).learn(64)
+    seen: list[Any] = []
+    predict = model.predict
+    model.predict = lambda observation, *rest: (
+        seen.append(observation)
+        or predict(  # type: ignore
+            observation, *rest
+        )
+    )
+    env = make()
+    placement_gym.play_episode(env, model, seed=0)
+    first, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(seen[0], envs.normalize_obs(first))
+    assert np.abs(seen[0] - first).max() > 0.01

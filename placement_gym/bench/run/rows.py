@@ -81,8 +81,8 @@ def load_runs(path: Path) -> list[Json]:
     if damaged:
         summary = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
         warn_user(
-            f"{path} has {summary} ({'; '.join(damaged[:3])}): run the same study again to "
-            "replace them"
+            f"{path} has {summary} ({'; '.join(damaged[:3])}): delete them, and run the same study "
+            "again"
         )
     return rows
 

@@ -80,6 +80,9 @@ class Study:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", check(StudyFields, vars(self)).budget)
+        for name, own in {"model": "models", "devices": "devices"}.items():
+            if name in self.env_kwargs:
+                raise UserError(f"env_kwargs names {name}: list all {own} in the field {own!r}")
         check_labels(self.specs)
         if self.roles:
             assign_roles(self.roles, self.tasks())

@@ -100,6 +100,12 @@ def test_what_cannot_run_is_refused_before_anything_does(
     assert not (tmp_path / "results.jsonl").exists()
 
 
+@pytest.mark.parametrize(("name", "field"), [("model", "models"), ("devices", "devices")])
+def test_models_and_devices_are_not_arguments_of_the_environment(name: str, field: str) -> None:
+    with pytest.raises(UserError, match=f"env_kwargs names {name}: .* '{field}'"):
+        study(env_kwargs={name: "tiny"})
+
+
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(b"\x80\x81\xff")
     with pytest.raises(UserError, match=r"study\.yaml is not a valid .* unacceptable character"):
