@@ -21,7 +21,7 @@ TWO, THREE = "cpu-testbed-limited", "cpu-testbed-limited-3"
 SHORT = ("openvino-auto", "ppo", "placeto", "random-blocks", "hsdag", "rnn", "prefix", "greedy",
          "search")  # fmt: skip
 """Agents of the README's table."""
-WITHOUT_PROFILE = {"single-device", "openvino-hetero", "openvino-auto", "window", "annealing"}
+WITHOUT_PROFILE = {"single-device", "openvino-hetero", "openvino-auto", "window"}
 """Agents that neither read a profile nor have placements repaired by its times."""
 PROFILES = "measured-profiles.jsonl"
 BEDS = {TWO: 2, THREE: 3}

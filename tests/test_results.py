@@ -194,6 +194,14 @@ def test_scores_of_measured_agents_are_over_the_models_that_all_ran_on(
     assert lines[1]["GPT"] == "9.00"
 
 
+def test_minutes_count_the_profile_of_an_agent_that_uses_one(figures: ModuleType) -> None:
+    tables: Any = import_module("measured_tables")
+    rows = [measured_row("search", "resnet", 1.5), measured_row("openvino-auto", "resnet", 1.0)]
+    lines = tables.list_agents(rows, tables.TWO)
+    minutes = {line["agent"]: line["minutes"] for line in lines}
+    assert minutes == {"`search`": "1.2", "`openvino-auto`": "1.0"}  # the profile took 11 s
+
+
 def test_a_measured_run_that_decides_nothing_is_listed_and_not_averaged(
     figures: ModuleType,
 ) -> None:
