@@ -42,15 +42,11 @@ class FixedPlacement:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[IntArray, Any]:
-        """The placement; in an environment of one unit per step, the current unit's device.
-
-        Raises:
-            UserError: The observation does not say what is placed.
-        """
+        """The placement; in an environment of one unit per step, the current unit's device."""
         if not isinstance(observation, Mapping):
             raise UserError(
-                "a placement that is known cannot be played from these observations, as of "
-                "observe='flat' or a wrapper: compare in the environment without that"
+                "a known placement cannot be played from flat observations: compare in the same "
+                "environment without observe='flat', or without the wrapper"
             )
         if "current_unit" in observation:
             return self.assignment[read_current_unit(observation)[..., 0]], state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -54,7 +53,11 @@ class Annealing(Search):
     ) -> None:
         super().__init__(env, seed)
         self.horizon = None if horizon is None else parse_count("horizon", horizon, 1)
-        self.temperature = parse_temperature(temperature)
+        if np.shape(temperature) != (2,):
+            raise UserError(f"temperature is an initial and a final one, not {temperature!r:.200}")
+        for value in temperature:
+            check_not_negative("temperature", value)
+        self.temperature = temperature
         self.batch = parse_count("batch", batch, 1)
         self.patience = parse_count("patience", patience, 1)
         starts = propose_starts(env, start)
@@ -126,15 +129,6 @@ class Annealing(Search):
             return 0.0
         progress = min(self.evaluations / (self.horizon or 1), 1.0)
         return float(start * (final / start) ** progress)
-
-
-def parse_temperature(values: Any) -> tuple[float, float]:
-    """Return the initial and the final temperature; ``UserError`` unless they are two numbers."""
-    if not isinstance(values, Sequence) or len(values) != 2:
-        raise UserError(f"temperature is its initial and final value, not {values!r:.200}")
-    for value in values:
-        check_not_negative("temperature", value)
-    return values[0], values[1]
 
 
 def hill_climb(

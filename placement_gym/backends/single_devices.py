@@ -68,7 +68,5 @@ class SingleDeviceResults:
         device = self.best(limited)
         if device is not None:
             return self.of_device(device)
-        any_measurement = next(m for m in self.measurements if m is not None)
-        return Measurement.failed(
-            "no single device may run the model", any_measurement.reference_ms
-        )
+        other = next(m for m in self.measurements if m is not None)
+        return Measurement.failed("no single device may run the model", other.reference_ms)

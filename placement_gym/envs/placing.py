@@ -36,8 +36,7 @@ def play_episode(
     model of Stable-Baselines3 that trained under ``VecNormalize`` sees normalised observations.
     """
     observation, info = env.reset(seed=seed)
-    find_normalizer = getattr(policy, "get_vec_normalize_env", lambda: None)
-    normalizer: Any = find_normalizer()
+    normalizer = getattr(policy, "get_vec_normalize_env", lambda: None)()
     masked = "action_masks" in signature(policy.predict).parameters
     state, done, first = None, False, True
     while not done:

@@ -175,8 +175,7 @@ def prepare(
             if sizes := find_data_shapes(model, given):
                 shape_nodes(model, sizes)  # raises if the model does not accept them
         drop_lower_bounds(model)
-    nodes = model.get_ordered_ops()
-    name_added_nodes(node for node in nodes if node.get_friendly_name() not in node_names)
+    name_added_nodes(n for n in model.get_ordered_ops() if n.get_friendly_name() not in node_names)
     make_names_unique(model)
     return model
 

@@ -220,12 +220,9 @@ def input_names(port: ov.Output) -> list[str]:
 
 
 def index_names(names: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return name -> index of its input, from the ``input_names`` of each.
-
-    As in OpenVINO, a name is first that of a tensor; only then the last one, that of a node.
-    """
-    nodes = {own[-1]: number for number, own in enumerate(names)}
-    return nodes | {name: number for number, own in enumerate(names) for name in own[:-1]}
+    """Return name -> input, from the ``input_names`` of each: tensors go before nodes, the last."""
+    index = {own[-1]: number for number, own in enumerate(names)}
+    return index | {name: number for number, own in enumerate(names) for name in own[:-1]}
 
 
 def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:

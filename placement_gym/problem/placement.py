@@ -163,10 +163,10 @@ class Placement(JsonFile):
             "shapes of the placement, as by load_model(file, shapes={...}). Placements of version "
             "0.3 need equal names, which OpenVINO numbers again for some files: else plan it again"
         )
-        other = f", not for {model!r}" if model != self.model else " as it was"
         return (
-            f"the placement was made for model {self.model!r}{other}: {difference}. Where you have "
-            "changed the model since, as by preprocessing, see docs/how_to/own_problem.md"
+            f"the placement was made for model {self.model!r}, and {model!r} differs: "
+            f"{difference}. Where you have changed the model since, as by preprocessing, see "
+            "docs/how_to/own_problem.md"
         )
 
     def describe_inputs(self, own: str) -> list[str]:

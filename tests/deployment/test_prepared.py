@@ -220,7 +220,7 @@ def test_another_model_is_refused_with_the_first_place_that_differs(
     assert "docs/how_to/own_problem.md" in str(caught.value)
     assert "Load the model with the shapes" in str(caught.value)
     x = ops.parameter([1, 8], np.float32, name="x")
-    with pytest.raises(PlacementMismatchError, match="not for 'other'"):
+    with pytest.raises(PlacementMismatchError, match="'other' differs"):
         apply_placement(ov.Model([ops.result(ops.relu(x))], [x], "other"), placement)
 
 
