@@ -83,8 +83,9 @@ class InputReader:
                 f"not {array.dtype}"
             )
         try:
-            return make_tensor(array, element_type)
-        except (RuntimeError, ValueError) as error:
+            with np.errstate(over="raise"):
+                return make_tensor(array, element_type)
+        except (RuntimeError, ValueError, FloatingPointError) as error:
             raise UserError(
                 f"{self.describe(index)} is {element_type.get_type_name()}, which cannot hold all "
                 f"numbers from {array.min()} to {array.max()}"

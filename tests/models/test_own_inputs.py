@@ -156,6 +156,12 @@ def test_inputs_that_are_saved_are_read_again(count: int, tmp_path: Path) -> Non
     assert pickle.loads(pickle.dumps(again)).fingerprint == again.fingerprint
 
 
+def test_numbers_that_the_type_cannot_hold_are_refused() -> None:
+    with pytest.raises(UserError, match=r"'x' is f32, which cannot hold .* to 1e\+39"):
+        read_own(pair(), {"x": np.array([[0.0, 1e39]])})
+    assert read_own(pair(), {"x": np.array([[0.0, np.inf]])}).samples
+
+
 def test_models_of_a_union_take_their_own() -> None:
     given = [{"a/x": 1, "b/x": 2}]
     assert inputs_of(given, "b") == [{"x": 2}]
