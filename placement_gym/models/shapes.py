@@ -220,7 +220,7 @@ def input_names(port: ov.Output) -> list[str]:
 
 
 def index_names(names: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return name -> input, from the ``input_names`` of each: tensors go before nodes, the last."""
+    """Return name -> index of the input; names of tensors go before those of nodes, the last."""
     index = {own[-1]: number for number, own in enumerate(names)}
     return index | {name: number for number, own in enumerate(names) for name in own[:-1]}
 

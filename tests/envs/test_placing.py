@@ -76,12 +76,12 @@ def test_a_model_sees_observations_as_its_training_normalised_them() -> None:
     model = PPO("MlpPolicy", envs, n_steps=16, batch_size=16, seed=0).learn(64)
     seen: list[Any] = []
     predict = model.predict
-    model.predict = lambda observation, *rest: (
+
+    def record(observation: Any, *rest: Any) -> Any:
         seen.append(observation)
-        or predict(  # type: ignore
-            observation, *rest
-        )
-    )
+        return predict(observation, *rest)
+
+    model.predict = record  # type: ignore[method-assign]
     env = make()
     placement_gym.play_episode(env, model, seed=0)
     first, _ = env.reset(seed=0)

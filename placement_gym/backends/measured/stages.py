@@ -165,8 +165,10 @@ class StagedRequest:
             UserError: An input is missing, unknown, or of another type or shape.
             EngineError: A stage, which the message names, failed.
         """
-        if inputs is not None or len(self.inputs) < len(self.model.inputs):
-            tensors = self.model.reader.read({} if inputs is None else inputs)
+        if inputs is None and len(self.inputs) < len(self.model.inputs):
+            inputs = {}  # there are no previous ones: the error names what is missing
+        if inputs is not None:
+            tensors = self.model.reader.read(inputs)
             self.inputs = dict(zip(self.model.inputs, tensors, strict=True))
         for number, stage in self.model.stages.items():
             request = self.requests[number]
