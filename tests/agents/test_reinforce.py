@@ -17,6 +17,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from agents.common import REINFORCE, leave_one_out
 from agents.common.baselines import BASELINES, STEP_BITS, MovingAverages
 from agents.hsdag import HSDAGPolicy
+from placement_gym.base import UserError
 
 
 def test_leave_one_out_is_the_mean_of_others_with_the_same_key() -> None:
@@ -87,6 +88,11 @@ def test_the_policy_learns_from_these_advantages() -> None:
     model = hsdag(vectorize_toy(6))
     model.learn(6)
     assert (model.rollout_buffer.advantages**2).mean() == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_rollout_has_a_step() -> None:
+    with pytest.raises(UserError, match="n_steps must be an integer of at least 1"):
+        hsdag(vectorize_toy(6), n_steps=0)
 
 
 def test_episodes_longer_than_a_rollout_are_learned_from() -> None:

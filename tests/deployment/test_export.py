@@ -19,7 +19,7 @@ from testbed import worst_relative
 
 from placement_gym.base import FileError, PlacementGymWarning, UserError
 from placement_gym.cli import main
-from placement_gym.deployment import export, export_phases, export_placement
+from placement_gym.deployment import export, export_phases, export_placement, split_placement
 from placement_gym.graph import extract
 from placement_gym.hardware import parse_devices
 from placement_gym.models import load_model
@@ -85,6 +85,14 @@ def test_own_inputs_are_copied_and_the_script_infers_on_them(tmp_path: Path) -> 
     with pytest.warns(PlacementGymWarning, match="this is with generated inputs"):
         export_placement(replace(thirds("tiny"), inputs="0123"), tmp_path / "other")
     assert "INPUTS = None" in (tmp_path / "other" / "run.py").read_text()
+
+
+def test_no_requests_and_no_union_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="requests must be an integer of at least 1"):
+        export_placement(thirds("tiny"), tmp_path / "none", requests=0)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(UserError, match="not a union"):
+        split_placement(load_model("tiny"), thirds("tiny"))
 
 
 @pytest.mark.parametrize("model", ["tiny", "cnn-int8"])

@@ -325,6 +325,11 @@ def test_one_device_is_refused_before_anything_is_built(
         plan("tiny", "CPU", out=tmp_path, quiet=True)
 
 
+def test_a_time_limit_is_above_0(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="time_limit_s must be a number of at least 0"):
+        plan("tiny", time_limit_s=-1.0, out=tmp_path, quiet=True)
+
+
 def test_the_noise_of_the_single_device_counts_too() -> None:
     first = Measurement(20.0, 20.0)
     faster = Measurement(10.0, 20.0, noise=0.3)
